@@ -12,10 +12,10 @@ import weakref
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-import pyarrow as pa
 import pyarrow.fs as pafs
 
 from skipstone.bindings.tables.files import UNKNOWN
+from skipstone.bindings.tables.parquet.pages.ranges import Ranges
 from skipstone.bindings.tables.unchanged import check_looked_up, is_as_listed
 from skipstone.kernels.run import forks
 from skipstone.kernels.run.pool import ContextPool
@@ -25,18 +25,20 @@ from skipstone.kernels.run.pool import ContextPool
 KEPT: Final = "s3"
 MAX_OPEN: Final = 25  # of each file system: as many as are opened at once
 # `id` of a file system, which is not hashable -> its open objects by path.
-_open: dict[int, dict[str, pa.NativeFile]] = {}
+_open: dict[int, dict[str, Ranges]] = {}
 _lock = forks.lock()
 
 
 @contextlib.contextmanager
-def open_object(filesystem: pafs.FileSystem, path: str) -> Iterator[pa.NativeFile]:
-    """Open a file, and keep it open after the `with` block if it is an object in S3.
+def open_object(filesystem: pafs.FileSystem, path: str) -> Iterator[Ranges]:
+    """Open a remote file, and keep it open after the `with` block if it is an object in S3.
+
+    What the block reads and keeps is there for those who find the object with `find_open`.
 
     Raises:
         OSError: it cannot be opened.
     """
-    source = filesystem.open_input_file(path)
+    ranges = Ranges(filesystem.open_input_file(path), local=False)
     if filesystem.type_name == KEPT:
         with _lock:
             own = _open.get(id(filesystem))
@@ -44,17 +46,17 @@ def open_object(filesystem: pafs.FileSystem, path: str) -> Iterator[pa.NativeFil
                 own = _open[id(filesystem)] = {}
                 weakref.finalize(filesystem, _open.pop, id(filesystem), None)
             if path in own or len(own) < MAX_OPEN:
-                own[path] = source
-        yield source
+                own[path] = ranges
+        yield ranges
         return
-    with source:
-        yield source
+    with ranges.source:
+        yield ranges
 
 
 def find_open(
     filesystem: pafs.FileSystem, files: Iterable[tuple[str, int, int]]
-) -> dict[str, pa.NativeFile]:
-    """Return the open objects among some files, by path.
+) -> dict[str, Ranges]:
+    """Return the open objects among some files, by path, with the bytes of them that were kept.
 
     Args:
         filesystem: Their file system.
@@ -65,30 +67,32 @@ def find_open(
     if own is None:
         return {}
     return {
-        path: own[path]
+        path: own[path].copy()
         for path, size, time in files
-        if path in own and UNKNOWN not in (size, time) and is_as_listed(own[path], size, time)
+        if path in own
+        and UNKNOWN not in (size, time)
+        and is_as_listed(own[path].source, size, time)
     }
 
 
 @contextlib.contextmanager
-def looked_up(filesystem: pafs.FileSystem, sources: Mapping[str, pa.NativeFile]) -> Iterator[None]:
+def looked_up(filesystem: pafs.FileSystem, objects: Mapping[str, Ranges]) -> Iterator[None]:
     """Check in threads whether open objects were replaced; the end of the `with` block waits.
 
     Args:
         filesystem: Their file system.
-        sources: Path -> the open object.
+        objects: Path -> the open object.
 
     Raises:
         StaleFile: an object was replaced or removed. An error that the block raises takes
             precedence.
         OSError: the storage cannot be reached.
     """
-    if not sources:
+    if not objects:
         yield
         return
-    with ContextPool(len(sources), "skipstone-look-up") as pool:
-        infos = [pool.submit(filesystem.get_file_info, path) for path in sources]
+    with ContextPool(len(objects), "skipstone-look-up") as pool:
+        infos = [pool.submit(filesystem.get_file_info, path) for path in objects]
         yield
-        for info, source in zip(infos, sources.values(), strict=True):
-            check_looked_up(info.result(), source)
+        for info, ranges in zip(infos, objects.values(), strict=True):
+            check_looked_up(info.result(), ranges.source)

@@ -9,7 +9,7 @@ reads them, after Python has checked that this is safe (bindings/tables/parquet/
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 import numpy as np
@@ -301,7 +301,8 @@ def read_footer(
     Raises:
         OSError, ArrowException, ValueError: the footer cannot be read, or there is none.
     """
-    footer, nbytes = footer_bytes(source, local=local, ranges=ranges)
+    read_at, local = (None, local) if ranges is None else (ranges.read_at, ranges.local)
+    footer, nbytes = footer_bytes(source, local=local, read_at=read_at)
     return ParsedFooter(footer, heads), nbytes
 
 
@@ -325,13 +326,21 @@ def footer_of(ranges: Ranges, heads: Heads) -> ParsedFooter:
 
 
 def footer_bytes(
-    source: pa.NativeFile, *, local: bool = False, ranges: Ranges | None = None, expected: int = 0
+    source: pa.NativeFile,
+    *,
+    local: bool = False,
+    read_at: Callable[[int, int], bytes] | None = None,
+    expected: int = 0,
 ) -> tuple[bytes, int]:
-    """Read a file's footer; arguments, errors and results as for `read_footer`, but not parsed.
+    """Read a file's footer; errors and results as for `read_footer`, but not parsed.
 
-    `expected` bytes at the end of the file probably hold it.
+    Args:
+        source: The file.
+        local: True if requests cost little.
+        read_at: Reads a number of bytes of the file from a position on; None means `source` does.
+        expected: The bytes at the end of the file that probably hold the footer.
     """
-    local, read_at = (local, source.read_at) if ranges is None else (ranges.local, ranges.read_at)
+    read_at = read_at or source.read_at
     size = source.size()
     first = min(size, max(LOCAL_FETCH if local else FIRST_FETCH, expected))
     end = read_at(first, size - first)

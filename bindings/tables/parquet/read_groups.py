@@ -291,7 +291,7 @@ class GroupReader(Reader):
             inner = inner_paths(self.wanted.predicate, self.wanted.columns, own_names, own)
         fs = self.filesystem
         with contextlib.ExitStack() as open_files:
-            known: Mapping[str, pa.NativeFile] = {}
+            known: Mapping[str, Ranges] = {}
             if not is_local(fs):
                 from skipstone.bindings.tables.open_objects import find_open, looked_up
 
@@ -299,7 +299,7 @@ class GroupReader(Reader):
                 open_files.enter_context(looked_up(fs, known))
             files = []
             opened = map_requests(
-                lambda t: t.ranges or self._ranges_of(t, known.get(t.path)),
+                lambda t: t.ranges or known.get(t.path) or self._ranges_of(t),
                 tasks,
                 local=is_local(fs),
             )
@@ -328,10 +328,8 @@ class GroupReader(Reader):
         partitions = [f for f in fields if f.name in self.partition_columns]
         return values_of_folders([task.folder for task in tasks], partitions, self.timezone)
 
-    def _ranges_of(self, task: GroupTask, source: pa.NativeFile | None = None) -> Ranges:
-        """Open a task's file, unless it is open; errors as for `_open`."""
-        if source is not None:
-            return Ranges(source, local=False)
+    def _ranges_of(self, task: GroupTask) -> Ranges:
+        """Open a task's file; errors as for `_open`."""
         identity = identity_in(self.filesystem, task.path)  # taken before the file is opened
         return Ranges(self._open(task), is_local(self.filesystem), identity)
 

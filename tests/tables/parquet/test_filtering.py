@@ -218,9 +218,9 @@ def test_a_few_row_groups_say_if_page_statistics_help(tmp_path, monkeypatch):
     judged = []
     inner = row_groups.PagedRowGroups._judge_pages
 
-    def counted(self, predicate, windows):
+    def counted(self, predicate, windows, **options):
         judged.append(len(windows))
-        return inner(self, predicate, windows)
+        return inner(self, predicate, windows, **options)
 
     monkeypatch.setattr(row_groups.PagedRowGroups, "_judge_pages", counted)
     history = PageHistory()

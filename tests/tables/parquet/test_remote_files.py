@@ -14,6 +14,7 @@ import pytest
 from fsspec.implementations.local import LocalFileSystem
 
 import skipstone as ss
+from skipstone.bindings.tables import open_objects
 from skipstone.bindings.tables.parquet import footers
 from skipstone.bindings.tables.parquet.pages import ranges
 from skipstone.bindings.tables.parquet.pages.ranges import (
@@ -26,6 +27,8 @@ from tests.support.effort import LONG
 from tests.support.tables import pages
 from tests.support.tables.page_indexes import (
     CONDITIONS_OF_INDEXES,
+    WRONG_ROWS,
+    change_offset_index,
     damage_offset_indexes,
     index_file,
 )
@@ -40,13 +43,23 @@ def set_costs(monkeypatch, costs):
         monkeypatch.setattr(ranges, name, value)
 
 
+@pytest.fixture(params=[False, True], ids=["opened twice", "kept open"])
+def kept_open(request, monkeypatch):
+    """Whether objects stay open between footer and rows, with the bytes that were read."""
+    if request.param:
+        monkeypatch.setattr(open_objects, "KEPT", REMOTE.type_name)
+        monkeypatch.setattr(open_objects, "is_as_listed", lambda *listed: True)
+        monkeypatch.setattr(open_objects, "_open", {})
+    return request.param
+
+
 def rows(files, where, columns=None, filesystem=None):
     plan = ss.scan_parquet(files, filesystem=filesystem).plan(where, columns=columns)
     return plan.to_arrow()
 
 
 @pytest.mark.parametrize("seed", range(100 if LONG else 4))
-def test_rows_are_those_of_local_files(seed, tmp_path, monkeypatch):
+def test_rows_are_those_of_local_files(seed, kept_open, tmp_path, monkeypatch):
     set_costs(monkeypatch, COSTS[seed % len(COSTS)])
     data = pages.table(seed)
     files = [str(tmp_path / f"{i}.parquet") for i in range(2)]
@@ -59,14 +72,27 @@ def test_rows_are_those_of_local_files(seed, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("seed", range(100 if LONG else 4))
-def test_damaged_offset_indexes_lose_no_row(seed, tmp_path, monkeypatch):
+def test_damaged_offset_indexes_lose_no_row(seed, kept_open, tmp_path, monkeypatch):
     set_costs(monkeypatch, COSTS[seed % len(COSTS)])
     random, path = np.random.default_rng(seed), tmp_path / "t.parquet"
     file = index_file(path, seed, use_dictionary=bool(seed % 2))
     expected = [rows([file], where, ["k", "u"]) for where in CONDITIONS_OF_INDEXES]
     for _ in damage_offset_indexes(path, random, 10):
         for where, same in zip(CONDITIONS_OF_INDEXES, expected, strict=True):
+            open_objects._open.clear()  # the file changes, and its time of change is not compared
             assert rows([file], where, ["k", "u"], REMOTE).equals(same), where
+
+
+@pytest.mark.parametrize("column", [0, 1])
+@pytest.mark.parametrize("wrong", WRONG_ROWS)
+def test_offset_indexes_that_list_other_rows(wrong, column, kept_open, tmp_path):
+    path = tmp_path / "t.parquet"
+    file = index_file(path, 5)
+    asked = ["k = 80", "k = 200", "k = 440", "k > 70 AND k < 130 AND i > 0", "k < 0"]
+    expected = [rows([file], where, ["k", "i", "u"]) for where in asked]
+    change_offset_index(path, WRONG_ROWS[wrong], column)
+    for where, same in zip(asked, expected, strict=True):
+        assert rows([file], where, ["k", "i", "u"], REMOTE).equals(same), where
 
 
 class Source:

@@ -56,6 +56,7 @@ class RowGroup:
         convert: Converts a column that Arrow decoded to the table's column of a name.
         inner: Table column -> the needed parts, for structs that are needed only in part.
         pages: Table column -> its pages, as far as they were looked up; None means not known.
+        unchecked: The columns whose offset index was not compared with the last page yet.
         all_rows: The rows of all its pages.
     """
 
@@ -71,6 +72,7 @@ class RowGroup:
     convert: Callable[[str, pa.Array], pa.Array] = lambda name, values: values
     inner: Mapping[str, Sequence[str]] = field(default_factory=dict)
     pages: dict[str, Pages | None] = field(default_factory=dict)
+    unchecked: set[str] = field(default_factory=set)
     all_rows: PageRows = field(init=False)
 
     def __post_init__(self) -> None:
@@ -143,7 +145,8 @@ def _look_up_in(
     """Locate the pages of columns of one remote file.
 
     Page indexes are read, or the whole chunk where there is none, because headers lie all over it.
-    A short chunk is read as well, because reading its last header would take as long.
+    A short chunk is read as well, because reading its last header would take as long. If the
+    indexes to judge were read with the footer, nothing is read now: see `page_segments.py`.
     """
     ranges = wanted[0][0].ranges
     known = [(g, name, g.pages[name]) for g, name in wanted if name in g.pages]
@@ -152,11 +155,20 @@ def _look_up_in(
     chunks = [g.chunks[name] for g, name in wanted]
     short = [(c.start, c.stop) for c in chunks if c.offset_index and c.nbytes <= MIN_READ]
     whole = [(c.start, c.stop) for c in chunks if c.offset_index is None]
-    ranges.read(
-        [*_index_spans(indexed, judged=judged), *whole, *(short if judged else ())], keep=True
-    )
+    indexes = _index_spans(indexed, judged=judged)
+    if judged and not whole and ranges.holds(indexes):
+        for g, name in indexed:
+            g.pages[name] = pages_of(g.chunks[name], ranges)
+            g.unchecked.add(name)
+        return
+    if judged and len(indexed) <= FEW_SPANS:  # the ends probably hold the headers of the last pages
+        own = (g.chunks[name] for g, name in indexed)
+        indexes += [(c.stop - MIN_READ, c.stop) for c in own if c.nbytes > MIN_READ]
+    ranges.read([*indexes, *whole, *(short if judged else ())], keep=True)
     listed = [(g, name, pages_of(g.chunks[name], ranges)) for g, name in indexed]
     headers = [s for _, _, found in listed if found for s in header_spans(found, found.last)]
+    if ranges.holds(headers):
+        short = []
     following: list[Span] = []
     if next_pages is not None:
         following = [
@@ -172,9 +184,8 @@ def _look_up_in(
 def _index_spans(wanted: Sequence[tuple[RowGroup, str]], *, judged: bool) -> list[Span]:
     """Return the page indexes to read of columns of one file.
 
-    If the columns are judged, the same request brings their statistics, the indexes of the other
-    columns, which are asked for next, and the ends of the chunks, which probably hold the header of
-    the last page.
+    If the columns are judged, the same request brings their statistics and the indexes of the other
+    columns, which are asked for next.
     """
     chunks = [g.chunks[name] for g, name in wanted]
     spans = [c.offset_index for c in chunks if c.offset_index is not None]
@@ -185,8 +196,6 @@ def _index_spans(wanted: Sequence[tuple[RowGroup, str]], *, judged: bool) -> lis
     others = [c.offset_index for g in groups for c in g.chunks.values() if c.offset_index]
     if sum(stop - start for start, stop in others) <= MAX_INDEXES:
         spans += others
-    if len(chunks) <= FEW_SPANS:
-        spans += [(c.stop - MIN_READ, c.stop) for c in chunks if c.nbytes > MIN_READ]
     return spans
 
 

@@ -1,15 +1,25 @@
-"""The ranges between page boundaries of row groups, with their statistics, for kernels to judge."""
+"""Judge the ranges between page boundaries of row groups by their statistics."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
 
+from skipstone.bindings.predicates.predicate import PruningPredicate
 from skipstone.bindings.tables.parquet.heads import Head
+from skipstone.bindings.tables.parquet.pages.chunk_pages import pages_of
 from skipstone.bindings.tables.parquet.pages.leaf_types import LeafType
-from skipstone.bindings.tables.parquet.pages.page_choice import RowGroup, Window, look_up
+from skipstone.bindings.tables.parquet.pages.page_checks import ends_as_listed, header_spans
+from skipstone.bindings.tables.parquet.pages.page_choice import (
+    MAX_AHEAD,
+    RowGroup,
+    Window,
+    count_rows,
+    look_up,
+)
 from skipstone.bindings.tables.parquet.pages.page_statistics import (
     PageBounds,
     Segments,
@@ -17,7 +27,11 @@ from skipstone.bindings.tables.parquet.pages.page_statistics import (
     bounds_of_chunk,
     segments_of,
 )
+from skipstone.bindings.tables.parquet.pages.ranges import Span
+from skipstone.bindings.tables.parquet.pages.windows import windows_of
+from skipstone.ir.node import columns_of
 from skipstone.ir.types import leaves_of
+from skipstone.kernels.run.pool import map_requests
 from skipstone.kernels.run.recent import Recent
 
 # Memory of a column's statistics in one segment, packed and unpacked, and of all segments that are
@@ -26,7 +40,129 @@ SEGMENT_NBYTES, MAX_KEPT = 1 << 8, 1 << 24
 _recent: Final = Recent[Hashable, Segments](MAX_KEPT)
 
 
-def segments_in(
+def judge_windows(
+    windows: list[Window],
+    predicate: PruningPredicate,
+    head: Head,
+    leaves: Mapping[str, LeafType],
+    *,
+    ahead: bool = False,
+) -> list[Window]:
+    """Return what page statistics leave of windows; the same list if none are known.
+
+    Args:
+        windows: All rows of each row group.
+        predicate: The condition.
+        head: The part of the footer that the files share.
+        leaves: Table column -> its type in the files.
+        ahead: True if the pages of what is left are read next: they may be read now.
+
+    Raises:
+        OSError: a file cannot be read.
+    """
+    left = _judged(windows, predicate, head, leaves)
+    if _are_as_listed(windows, left if ahead else ()):
+        return left
+    return _judged(windows, predicate, head, leaves)
+
+
+def _judged(
+    windows: list[Window],
+    predicate: PruningPredicate,
+    head: Head,
+    leaves: Mapping[str, LeafType],
+) -> list[Window]:
+    """Return what page statistics leave of windows, if offset indexes are right."""
+    paths = columns_of(predicate.node)
+    stored = [path[0] for path in paths if len(path) == 1 and path[0] in leaves]
+    names = [name for name in stored if not leaves[name].is_int96]  # INT96 has no bounds
+    segments = _segments_in(windows, predicate.schema, names, head, leaves)
+    if segments is None:
+        return windows
+    kept = predicate.prune(segments.statistics)
+    left, done = [], 0
+    for w, count in zip(windows, segments.counts, strict=True):
+        own = slice(done, done + count)
+        first = int(segments.starts[done])
+        left += [
+            Window(w.group, a - first, b - first)
+            for a, b in windows_of(segments.starts[own], segments.stops[own], kept[own])
+        ]
+        done += count
+    return left
+
+
+def _are_as_listed(windows: Sequence[Window], ahead: Sequence[Window]) -> bool:
+    """Compare the offset indexes that were not checked yet with the last pages of their columns.
+
+    Args:
+        windows: Windows over whole row groups.
+        ahead: The windows whose pages are read in the same request, if they are short.
+
+    Returns:
+        False if an index is wrong; its pages are then not known any more.
+
+    Raises:
+        OSError: a file cannot be read.
+    """
+    groups = [w.group for w in windows if w.group.unchecked]
+    if not groups:
+        return True
+    by_file: dict[int, list[RowGroup]] = {}
+    for g in groups:
+        by_file.setdefault(id(g.ranges), []).append(g)
+    remaining: dict[int, list[Window]] = {}
+    for w in ahead:
+        remaining.setdefault(id(w.group), []).append(w)
+    each = [_spans_ahead(remaining.get(id(g), ())) for g in groups]
+    following: dict[int, list[Span]] = {}
+    for spans in ([tested + others for tested, others in each], [tested for tested, _ in each]):
+        if sum(stop - start for own in spans for start, stop in own) <= MAX_AHEAD:
+            following = {id(g): own for g, own in zip(groups, spans, strict=True)}
+            break
+
+    def check(own: Sequence[RowGroup]) -> bool:
+        listed = [(g, name, g.pages[name]) for g in own for name in g.unchecked]
+        headers = [s for _, _, pages in listed if pages for s in header_spans(pages, pages.last)]
+        pages = [span for g in own for span in following.get(id(g), ())]
+        own[0].ranges.read([*headers, *pages], keep=True, exact=bool(pages))
+        wrong = [
+            (g, name) for g, name, p in listed if p is not None and not ends_as_listed(p, g.ranges)
+        ]
+        for g, name in wrong:
+            g.pages[name] = None
+        for g in own:
+            g.unchecked.clear()
+        return not wrong
+
+    return all(map_requests(check, list(by_file.values())))
+
+
+def _spans_ahead(windows: Sequence[Window]) -> tuple[list[Span], list[Span]]:
+    """Return where the pages of windows of a row group lie, of tested and of other columns.
+
+    Of the other columns, it returns only those whose offset index was read, with the headers of
+    their last pages; and none if the windows are the whole row group.
+    """
+    tested: list[Span] = []
+    others: list[Span] = []
+    if not windows:
+        return tested, others
+    g, rows = windows[0].group, [(w.first, w.stop) for w in windows]
+    every = np.ones(count_rows(windows), np.bool_)
+    for name, chunk in g.chunks.items():
+        if name in g.unchecked:
+            pages = g.pages[name]
+            tested += pages.spans(pages.needed(rows, every)) if pages else ()
+        elif chunk.offset_index and rows != g.all_rows and g.ranges.holds([chunk.offset_index]):
+            pages = pages_of(chunk, g.ranges)
+            if pages is not None:
+                others += pages.spans(pages.needed(rows, every))
+                others += header_spans(pages, pages.last)
+    return tested, others
+
+
+def _segments_in(
     windows: Sequence[Window],
     schema: pa.Schema,
     names: Sequence[str],

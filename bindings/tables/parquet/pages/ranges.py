@@ -137,9 +137,20 @@ class Ranges:
             read[span] if data is None else data for span, data in zip(spans, found, strict=True)
         ]
 
-    def read_at(self, size: int, start: int) -> bytes:
-        """Read `size` bytes from a position on; errors as for `read`."""
-        return bytes(self.read([(start, start + size)])[0])
+    def holds(self, spans: Iterable[Span]) -> bool:
+        """Return True if ranges of a remote file were kept, so that reading them costs nothing."""
+        return all(self._kept.find(span) is not None for span in spans)
+
+    def copy(self) -> Ranges:
+        """Return ranges of the same open file, which know what was kept so far."""
+        copied = Ranges(self.source, self.local, self.identity)
+        for start, data in self._kept:
+            copied._kept.add(start, data)
+        return copied
+
+    def read_at(self, size: int, start: int, *, exact: bool = False) -> bytes:
+        """Read `size` bytes from a position on; `exact` and errors are as for `read`."""
+        return bytes(self.read([(start, start + size)], exact=exact)[0])
 
     def _widened(self, spans: list[Span]) -> list[Span]:
         """Return the ranges to read of a remote file for ascending ranges; none overlap."""

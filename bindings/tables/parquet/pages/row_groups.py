@@ -36,7 +36,7 @@ from skipstone.bindings.tables.parquet.pages.page_choice import (
     windows_over,
 )
 from skipstone.bindings.tables.parquet.pages.page_history import PageHistory
-from skipstone.bindings.tables.parquet.pages.page_segments import segments_in
+from skipstone.bindings.tables.parquet.pages.page_segments import judge_windows
 from skipstone.bindings.tables.parquet.pages.polars_filter import Expression, split
 from skipstone.bindings.tables.parquet.pages.ranges import REMOTE_GAP
 from skipstone.bindings.tables.parquet.pages.wanted_pages import (
@@ -51,10 +51,9 @@ from skipstone.bindings.tables.parquet.pages.wanted_pages import (
     unpacked,
     wanted_pages,
 )
-from skipstone.bindings.tables.parquet.pages.windows import windows_of
 from skipstone.bindings.tables.row_filter import Conjunct
 from skipstone.ir.errors import SourceError
-from skipstone.ir.node import Node, columns_of
+from skipstone.ir.node import Node
 from skipstone.kernels.run.pool import map_requests, run_chunks
 
 Ints = npt.NDArray[np.int64]
@@ -166,31 +165,23 @@ class PagedRowGroups:
                 history.add(count_rows(few), count_rows(self._judge_pages(predicate, few)))
                 if not history.helps:
                     return
-        remaining = self._judge_pages(predicate, windows)
+        remaining = self._judge_pages(predicate, windows, ahead=history is not None)
         if remaining is not windows:
             self._open(remaining)
         if history is not None:
             history.add(count_rows(windows), count_rows(remaining))
 
-    def _judge_pages(self, predicate: PruningPredicate, windows: list[Window]) -> list[Window]:
-        """Return what page statistics leave of windows; the same list if that is all of them."""
-        paths = columns_of(predicate.node)
-        stored = [path[0] for path in paths if len(path) == 1 and path[0] in self.leaves]
-        names = [name for name in stored if not self.leaves[name].is_int96]  # INT96 has no bounds
-        segments = segments_in(windows, predicate.schema, names, self._head, self.leaves)
-        if segments is None:
-            return windows
-        kept = predicate.prune(segments.statistics)
-        remaining, done = [], 0
-        for w, count in zip(windows, segments.counts, strict=True):
-            own = slice(done, done + count)
-            first = int(segments.starts[done])
-            remaining += [
-                Window(w.group, a - first, b - first)
-                for a, b in windows_of(segments.starts[own], segments.stops[own], kept[own])
-            ]
-            done += count
-        return remaining
+    def _judge_pages(
+        self, predicate: PruningPredicate, windows: list[Window], *, ahead: bool = False
+    ) -> list[Window]:
+        """Return what page statistics leave of windows; the same list if that is all of them.
+
+        Args:
+            predicate: The condition.
+            windows: Windows over whole row groups.
+            ahead: True if the pages of what is left are read next.
+        """
+        return judge_windows(windows, predicate, self._head, self.leaves, ahead=ahead)
 
     def filter(self, part: Conjunct) -> Mask | None:
         """Keep only the rows for which a conjunct is TRUE, or may raise an error.
