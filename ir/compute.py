@@ -19,16 +19,29 @@ PLAIN: Final = {
     **{name: name for name in ("greater_equal", "invert", "is_valid", "is_null", "if_else")},
     **{name: name for name in ("coalesce", "dictionary_encode", "unique", "binary_length")},
     **{name: name for name in ("add", "subtract", "multiply", "and_not", "is_inf", "is_nan")},
-    **{name: name for name in ("drop_null", "utf8_upper")},
-    **{name: name for name in ("any", "all", "sum", "binary_join")},
+    **{name: name for name in ("drop_null", "utf8_upper", "ascii_upper", "ascii_lower")},
+    **{name: name for name in ("any", "all", "sum", "min", "max", "min_max", "binary_join")},
+    **{name: name for name in ("or_kleene", "utf8_length", "utf8_reverse", "string_is_ascii")},
+    **{name: name for name in ("binary_reverse", "binary_repeat", "list_value_length")},
     **{"array_sort_indices": "array_sort_indices", "and_": "and", "or_": "or"},
 }
-# Functions that are called with an array and a text to look for.
-PATTERNS: Final = ("match_substring", "match_substring_regex", "starts_with", "ends_with")
+# Name -> the class of its options, of functions that are called with an array and those options.
+WITH_OPTIONS: Final = {
+    **dict.fromkeys(("match_substring", "match_substring_regex"), "MatchSubstringOptions"),
+    **dict.fromkeys(("starts_with", "ends_with", "find_substring"), "MatchSubstringOptions"),
+    "replace_substring": "ReplaceSubstringOptions",
+    "replace_substring_regex": "ReplaceSubstringOptions",
+    **dict.fromkeys(("utf8_slice_codeunits", "binary_slice"), "SliceOptions"),
+    **dict.fromkeys(("utf8_lpad", "utf8_rpad"), "PadOptions"),
+    **dict.fromkeys(("utf8_trim", "ascii_trim", "ascii_ltrim", "ascii_rtrim"), "TrimOptions"),
+    "sort_indices": "SortOptions",
+    "select_k_unstable": "SelectKOptions",
+    "index_in": "SetLookupOptions",
+}
 # `pyarrow.compute` takes these from a private module, so a version may lack one there.
 NEEDED: Final = (
     *("call_function", "Expression", "CastOptions", "FilterOptions", "SetLookupOptions"),
-    *("MapLookupOptions", "MatchSubstringOptions", "StructFieldOptions", "TakeOptions"),
+    *("MapLookupOptions", "StructFieldOptions", "TakeOptions", *WITH_OPTIONS.values()),
 )
 
 
@@ -93,8 +106,8 @@ def __getattr__(name: str) -> Any:
 def _find(name: str) -> Any:
     if name in PLAIN:
         return _plain(name, PLAIN[name])
-    if name in PATTERNS:
-        return _searching(name)
+    if name in WITH_OPTIONS:
+        return _with_options(name, getattr(_arrow, WITH_OPTIONS[name]))
     if name == "search_sorted" and hasattr(_arrow, "SearchSortedOptions"):  # pyarrow 26
         return _search_sorted
     if name == "Expression":
@@ -111,10 +124,9 @@ def _plain(name: str, registered: str) -> Any:
     return call
 
 
-def _searching(name: str) -> Any:
-    def call(values: Any, pattern: str, *, ignore_case: bool = False) -> Any:
-        options = _arrow.MatchSubstringOptions(pattern, ignore_case=ignore_case)
-        return _arrow.call_function(name, [values], options)
+def _with_options(name: str, options_class: Any) -> Any:
+    def call(values: Any, *arguments: Any, **options: Any) -> Any:
+        return _arrow.call_function(name, [values], options_class(*arguments, **options))
 
     return call
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 from skipstone.bindings.predicates.expr import Expr, col
 from skipstone.bindings.predicates.predicate import PruningPredicate
 from skipstone.ir import compute as pc
-from skipstone.ir.arrow import plain, whole
+from skipstone.ir.arrow import fill, plain, whole
 from skipstone.ir.bind import bind_scalar
 from skipstone.ir.errors import PredicateError
 from skipstone.ir.node import Op, Path, show_path, sql_path
@@ -109,13 +109,13 @@ def first_rows(rows: pa.Table, keys: Sequence[SortKey], k: int | None) -> pa.Tab
     for i, key in enumerate(keys):
         values = _sortable(rows, key.path)
         direction = "descending" if key.descending else "ascending"
-        by[f"{i} null"], by[f"{i}"] = values.is_null(), values
+        by[f"{i} null"], by[f"{i}"] = pc.is_null(values), values
         order.append((f"{i} null", "descending" if key.nulls_first else "ascending"))
         if pa.types.is_floating(values.type):  # Arrow puts NaN last in both directions
-            by[f"{i} nan"] = pc.is_nan(values).fill_null(False)
+            by[f"{i} nan"] = fill(pc.is_nan(values), False)
             order.append((f"{i} nan", direction))
         order.append((f"{i}", direction))
-    return rows.take(pc.sort_indices(pa.table(by), sort_keys=order)[:k])
+    return pc.take(rows, pc.sort_indices(pa.table(by), sort_keys=order)[:k])
 
 
 def _contenders(rows: pa.Table, key: SortKey, k: int) -> pa.Table:
@@ -124,7 +124,7 @@ def _contenders(rows: pa.Table, key: SortKey, k: int) -> pa.Table:
     if k == 0 or values.null_count > len(values) - k:
         return rows
     direction = "descending" if key.descending else "ascending"
-    best = values.take(pc.select_k_unstable(values, k=k, sort_keys=[("", direction)]))
+    best = pc.take(values, pc.select_k_unstable(values, k=k, sort_keys=[("", direction)]))
     last = (pc.min if key.descending else pc.max)(best)  # Arrow puts NaN last, and ignores it here
     if best.null_count or not last.is_valid:
         return rows

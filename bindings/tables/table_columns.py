@@ -108,7 +108,8 @@ def to_table_type(values: pa.Array, arrow_type: pa.DataType) -> pa.Array:
         else pa.nulls(len(values), f.type)
         for f in wanted
     ]
-    return pa.StructArray.from_arrays(fields, fields=wanted, mask=pc.is_null(values))
+    mask = pc.is_null(values) if values.null_count else None
+    return pa.StructArray.from_arrays(fields, fields=wanted, mask=mask)
 
 
 def variants(values: pa.Array, arrow_type: pa.DataType) -> pa.Array:

@@ -37,7 +37,15 @@ PLAIN = {
     "is_inf": [(pa.array([1.5, float("inf"), None, float("nan")]),)],
     "drop_null": [(A,), (CHUNKED,), (TEXT,)],
     **{name: [(T,), (U,), (pa.array([], pa.bool_()),)] for name in ("any", "all")},
-    "sum": [(A,), (CHUNKED,), (pa.array([], pa.int64()),)],
+    **{name: [(A,), (CHUNKED,), (pa.array([], pa.int64()),)]
+       for name in ("sum", "min", "max", "min_max")},
+    **{name: [(TEXT,), (pa.array(["aB", "\u00e9"]),)]
+       for name in ("ascii_upper", "ascii_lower", "utf8_length", "utf8_reverse",
+                    "string_is_ascii")},
+    "binary_reverse": [(pa.array([b"ab", None]),)],
+    "binary_repeat": [(TEXT, pa.scalar(3))],
+    "list_value_length": [(pa.array([[1, 2], [], None]),)],
+    "or_kleene": [(T, U), (T, pa.scalar(True))],
     "binary_join": [(pa.array([["a", "b"], [], None]), pa.scalar("-"))],
 }  # fmt: skip
 
@@ -74,8 +82,28 @@ CASES = [
     ("match_substring_regex", (TEXT, "^[ab]$"), {}),
     ("starts_with", (pa.chunked_array([TEXT]), "a"), {}),
     ("ends_with", (TEXT, ""), {}),
+    ("find_substring", (TEXT, ), {"pattern": "b"}),
+    ("replace_substring", (TEXT, "b", "c"), {}),
+    ("replace_substring", (TEXT, ), {"pattern": "b", "replacement": "c"}),
+    ("replace_substring_regex", (TEXT, "^b|a$", ""), {}),
+    ("utf8_slice_codeunits", (TEXT, 0, 1), {}),
+    ("utf8_slice_codeunits", (TEXT, -1), {}),
+    ("binary_slice", (TEXT.cast(pa.binary()), 0, 1), {}),
+    ("utf8_lpad", (TEXT, 3, "x"), {}),
     ("utf8_rpad", (TEXT, ), {"width": 3, "padding": "x"}),
+    *((name, (TEXT, "b"), {})
+      for name in ("utf8_trim", "ascii_trim", "ascii_ltrim", "ascii_rtrim")),
+    ("sort_indices", (A, ), {}),
+    ("sort_indices", (TABLE, [("a", "descending"), ("s", "ascending")]), {}),
+    ("sort_indices", (CHUNKED, ), {"sort_keys": [("", "descending")]}),
+    ("select_k_unstable", (pa.array([3, 1, 2]), ), {"k": 2, "sort_keys": [("", "descending")]}),
+    ("index_in", (TEXT, pa.array(["a", "b"])), {}),
+    ("index_in", (A, ), {"value_set": pa.array([3, None])}),
 ]  # fmt: skip
+
+
+def test_cases_cover_functions_with_options():
+    assert {name for name, _, _ in CASES} >= compute.WITH_OPTIONS.keys()
 
 
 @pytest.mark.parametrize(("name", "arguments", "options"), CASES)

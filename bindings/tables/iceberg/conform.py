@@ -41,7 +41,8 @@ def conform(
                 children.append(conform(values.field(at), own.field(at).type, f.field_type, below))
             else:
                 children.append(repeated(default_of(f), len(values)))
-        return pa.StructArray.from_arrays(children, fields=list(to), mask=pc.is_null(values))
+        mask = pc.is_null(values) if values.null_count else None
+        return pa.StructArray.from_arrays(children, fields=list(to), mask=mask)
     if (t.is_list(to) and t.is_list(own)) or (t.is_map(to) and t.is_map(own)):
         return with_parts(
             values,

@@ -289,7 +289,7 @@ def trusted_bounds(stats: pq.Statistics, footer: Footer) -> tuple[Any, Any]:
                 UNITS[logical["timeUnit"]], "UTC" if logical["isAdjustedToUTC"] else None
             )
             low, high = (
-                scalar_of(v, pa.int64()).cast(kind) for v in (stats.min_raw, stats.max_raw)
+                pc.cast(scalar_of(v, pa.int64()), kind) for v in (stats.min_raw, stats.max_raw)
             )
             if footer.julian and stats.min_raw < SETTLED * 10 ** POWERS[kind.unit]:
                 return None, None
