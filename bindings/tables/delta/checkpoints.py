@@ -158,7 +158,8 @@ def _read_part(
             whole = file.read(columns=[*columns, *sidecar], use_threads=threads() > 1)
             meter.count("checkpoint files", 1, _requested_bytes(parsed, (*columns, *sidecar)))
             adds = _adds(whole, partitions, path) if columns else _empty(partitions)
-            if {"stats", "stats_parsed"} <= add and adds.column("stats_parsed").null_count:
+            both = {"stats", "stats_parsed"} <= add and adds.num_rows
+            if both and adds.column("stats_parsed").null_count:
                 # Where the checkpoint has no parsed statistics of a file, use their JSON text.
                 texts = _adds(file.read(columns=["add.path", "add.stats"]), (), path).column(
                     "stats"

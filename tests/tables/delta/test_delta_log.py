@@ -121,6 +121,31 @@ def test_every_form_of_the_log_gives_the_same_files(tmp_path):
     assert len(ss.scan_delta(two).plan("x >= 30").files) == 2
 
 
+def test_a_checkpoint_of_an_emptied_table(tmp_path):
+    """Spark writes both forms of statistics, also where no file has any."""
+    log = simple(tmp_path / "t", 1)
+    log.remove(0)
+    deltalake.DeltaTable(log.folder, version=2).create_checkpoint()
+    path = log.log / f"{2:020}.checkpoint.parquet"
+    whole = pq.read_table(path)
+    assert not pc.any(pc.is_valid(whole.column("add"))).as_py()
+    kind = pa.struct(
+        [
+            ("path", pa.string()),
+            ("stats", pa.string()),
+            ("stats_parsed", pa.struct([("numRecords", pa.int64())])),
+        ]
+    )
+    at = whole.schema.get_field_index("add")
+    pq.write_table(whole.set_column(at, "add", pa.nulls(whole.num_rows, kind)), path)
+    for v in range(3):
+        os.remove(log.log / f"{v:020}.json")
+    assert xs(ss.scan_delta(log.folder)) == []
+    log.add(Written([{"x": 7, "s": "z"}]))
+    assert xs(ss.scan_delta(log.folder), "x = 7") == [7]
+    assert xs(ss.scan_delta(log.folder), "x = 8") == []
+
+
 def test_versions_and_times(tmp_path):
     log = simple(tmp_path / "t", 3)
     for v in range(4):
