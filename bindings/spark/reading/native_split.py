@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from skipstone.bindings.spark.reading.paths import SCHEMES, spark_path, why_unlisted
 from skipstone.bindings.spark.session.types import carried_type
+from skipstone.bindings.tables.char_columns import padded
 from skipstone.bindings.tables.delta.table import DeltaTable
 from skipstone.bindings.tables.iceberg.files import IcebergFiles
 from skipstone.bindings.tables.iceberg.manifest import require_parquet
@@ -241,7 +242,10 @@ def _delta(table: DeltaTable, plan: Plan, kept: list[int], columns: Sequence[str
     scans = [
         NativeScan(
             [spark_path(paths[i], prefix) for i in at],
-            constants={n: value[at[0]] for n, (value, _) in values.items()},
+            constants={
+                n: padded(value.slice(at[0], 1), table.schema.field(n))[0]
+                for n, (value, _) in values.items()
+            },
         )
         for at in groups.values()
     ]

@@ -170,6 +170,19 @@ def test_char_is_padded(spark, tmp_path):
         assert df.collect() == [("ab  ", 1)] and df.schema["c"].metadata["comment"] == "said"
 
 
+@pytest.mark.parametrize(
+    "where", ["p = 'k'", "p IN ('k', 'z')", "length(p) = 4 AND x < 3", "p LIKE 'k   '", "p < 'k!'"]
+)
+def test_char_partitions_are_padded(spark, tmp_path, where):
+    schema = delta_schema("x INT, p STRING")
+    schema["fields"][1]["metadata"] = {"__CHAR_VARCHAR_TYPE_STRING": "char(4)"}
+    log = Log(tmp_path / "t", schema, ["p"])
+    parts = {1: "k", 3: "kkkk", 4: None}
+    log.add(*(Written([{"x": x}], {"p": p}) for x, p in parts.items()))
+    for how in ("native", "python"):
+        assert read(spark, log.folder, where, how=how).collect() == [(1, "k   ")]
+
+
 def test_a_plan_in_another_zone_is_refused(spark, tmp_path):
     table = ss.scan_delta(delta_log(tmp_path / "t").folder)
     with pytest.raises(ss.SourceError, match="plan with timezone='UTC'"):
