@@ -27,7 +27,7 @@ from skipstone.bindings.spark.session.session import (
 )
 from skipstone.bindings.spark.session.text_meaning import require_usual_meaning
 from skipstone.bindings.spark.session.types import carried, is_carried, spark_schema
-from skipstone.bindings.tables.char_columns import CHAR_KEY
+from skipstone.bindings.tables.char_columns import CHAR_KEY, holds_char
 from skipstone.bindings.tables.delta.table import DeltaTable
 from skipstone.bindings.tables.iceberg.files import IcebergFiles
 from skipstone.ir.errors import SourceError, UnsupportedForm, describe_error
@@ -49,6 +49,12 @@ METHODS: Final = ("auto", "native", "python")
 INFERS_NTZ: Final = "spark.sql.parquet.inferTimestampNTZ.enabled"
 BYTES_AS_TEXT: Final = "spark.sql.parquet.binaryAsString"
 NOTED_KEYS: Final = (CHAR_KEY, "comment")
+# Settings that change how Spark reads and compares CHAR, with their defaults.
+CHAR_SETTINGS: Final = {
+    "spark.sql.legacy.charVarcharAsString": "false",
+    "spark.sql.readSideCharPadding": "true",
+    "spark.sql.preserveCharVarcharTypeInfo": "false",
+}
 
 
 def read(
@@ -136,6 +142,7 @@ def read_plan(spark: Any, plan: Plan, how: How = "auto") -> DataFrame:
     needed, notes = _needed_columns(plan), _notes(plan)
     _check_times(spark, plan, _schema(plan, needed))
     _check_bytes(spark, plan, _schema(plan, needed))
+    _check_char(spark, _schema(plan, needed))
     with quiet():
         rows = _rows(spark, plan, needed, notes, how, settings["case_sensitive"])
         if len(plan.kept) and plan.predicate is not None and plan.predicate.node != TRUE:
@@ -275,6 +282,18 @@ def _check_bytes(spark: Any, plan: Plan, schema: pa.Schema) -> None:
             f"{BYTES_AS_TEXT} is {value}, so Spark reads text where Skipstone reads bytes; unset "
             "it, leave out the columns of bytes (columns=), or leave the read to Spark"
         )
+
+
+def _check_char(spark: Any, schema: pa.Schema) -> None:
+    """Raise UnsupportedForm if Spark would not pad the values of CHAR as Skipstone does."""
+    char = next(filter(holds_char, schema), None)
+    for key, usual in CHAR_SETTINGS.items():
+        value = str(spark.conf.get(key, usual))
+        if char is not None and value.lower() != usual:
+            raise UnsupportedForm(
+                f"{key} is {value}, so Spark reads CHAR differently from Skipstone; unset it, "
+                f"leave out the column {char.name!r} (columns=), or leave the read to Spark"
+            )
 
 
 def _check_zone(plan: Plan, zone: str) -> None:

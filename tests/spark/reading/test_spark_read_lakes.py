@@ -171,6 +171,32 @@ def test_char_is_padded(spark, tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("legacy.charVarcharAsString", "true"),
+        ("readSideCharPadding", "false"),
+        ("preserveCharVarcharTypeInfo", "true"),
+    ],
+)
+def test_char_is_refused_where_spark_reads_it_otherwise(spark, tmp_path, key, value):
+    """Spark 4.1 keeps rows for `c > 'a'`, or for `length(c) = 1`, that padded values rule out."""
+    schema = delta_schema("c STRING, x INT")
+    schema["fields"][0]["metadata"] = {"__CHAR_VARCHAR_TYPE_STRING": "char(4)"}
+    log = Log(tmp_path / "t", schema)
+    log.add(Written([{"c": "a", "x": 1}]))
+    key = f"spark.sql.{key}"
+    before = spark.conf.get(key)
+    spark.conf.set(key, value)
+    try:
+        for how in ("auto", "python"):
+            with pytest.raises(ss.UnsupportedForm, match=f"{key} is {value}"):
+                read(spark, log.folder, "c > 'a'", how=how)
+        assert read(spark, log.folder, "x = 1", columns=["x"]).collect() == [(1,)]
+    finally:
+        spark.conf.set(key, before)
+
+
+@pytest.mark.parametrize(
     "where", ["p = 'k'", "p IN ('k', 'z')", "length(p) = 4 AND x < 3", "p LIKE 'k   '", "p < 'k!'"]
 )
 def test_char_partitions_are_padded(spark, tmp_path, where):
