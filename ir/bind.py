@@ -213,9 +213,12 @@ class _Binder:
             # equal in that type.
             every = [Node(Op.LITERAL, value=v, dtype=t) for t, v in n.value]
             return in_common_type(column, [*every, *given], self.session)
+        if not (members or rest) and not self.session.ansi:
+            # SQL text cannot express an empty list, but expressions can build one. Outside of ANSI
+            # mode, NULL IN () is NULL. Source: Spark, `SQLConf.legacyNullInEmptyBehavior`.
+            return Node(Op.AND, (is_null(column), NULL))
         if column.dtype == ty.NULL or not (members or rest):
-            # SQL text cannot express an empty list, but expressions can build one.
-            return NULL if column.dtype == ty.NULL else FALSE
+            return NULL if members or rest else FALSE
         if any(v is None for _, v in members):
             rest.append(NULL)
         if all(v is None for _, v in members):

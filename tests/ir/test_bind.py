@@ -3,6 +3,7 @@
 import decimal
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import skipstone as ss
@@ -165,6 +166,12 @@ CONSTANT_LISTS = [
 def test_constants_in_lists(predicate, ansi, other):
     assert ss.PruningPredicate(predicate, SCHEMA).expr == ansi
     assert ss.PruningPredicate(predicate, SCHEMA, ansi=False).expr == other
+
+
+def test_an_empty_list():
+    for predicate in (ss.col("i").isin([]), pc.field("i").isin(pa.array([], pa.int8()))):
+        assert ss.PruningPredicate(predicate, SCHEMA).expr == "false"
+        assert ss.PruningPredicate(predicate, SCHEMA, ansi=False).expr == "i IS NULL AND NULL"
 
 
 #    predicate                                          zone                 bound

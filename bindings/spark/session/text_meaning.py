@@ -45,6 +45,7 @@ _EXPONENT: Final = r"(?<![\w`.])\.?\d[\d.]*e[-+]?\d"
 # Operators. A minus sign counts if it follows an operand, or precedes both in parentheses, as
 # PySpark shows subtractions; the sign of a negative number does not.
 _ARITHMETIC: Final = r"[+*/%]|[\w)`\]]\s*-|-\(|\b(?:div|mod|pmod|try_\w+)\b"
+_LIST: Final = r"\bin\s*\("
 _LEGACY: Final = "spark.sql.legacy."
 # Source: Spark, `SQLConf`. tests/spark/session/test_text_meaning.py has rows that most of them
 # change; the others are listed because of Spark's documentation.
@@ -57,6 +58,10 @@ SETTINGS: Final = (
     Setting("spark.sql.decimalOperations.allowPrecisionLoss", "true", _ARITHMETIC),
     Setting(f"{_LEGACY}literal.pickMinimumPrecision", "true", _NUMBER),
     Setting(f"{_LEGACY}exponentLiteralAsDecimal.enabled", "false", _EXPONENT),
+    # It changes empty lists of Columns, whose text has several forms. The default depends on the
+    # mode.
+    Setting(f"{_LEGACY}nullInEmptyListBehavior", "false", _LIST, ansi="true"),
+    Setting(f"{_LEGACY}nullInEmptyListBehavior", "true", _LIST, ansi="false"),
     Setting(f"{_LEGACY}allowNegativeScaleOfDecimal", "false", rf"\bb?round\b|{_EXPONENT}"),
     Setting(f"{_LEGACY}sizeOfNull", "true", r"\b(?:size|cardinality)\b", ansi="false"),
     Setting(f"{_LEGACY}followThreeValuedLogicInArrayExists", "true", r"\bexists\b"),

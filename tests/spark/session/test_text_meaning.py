@@ -145,6 +145,27 @@ def test_columns_are_checked(any_session, folder):
             assert keys(sks.prune(df)) == keys(df)
 
 
+EMPTY = f"{LEGACY}nullInEmptyListBehavior"
+
+
+@pytest.mark.parametrize("ansi", ["true", "false"])
+def test_null_in_an_empty_list(any_session, folder, ansi):
+    """Whether it is NULL or FALSE depends on the ANSI mode, unless a setting says which."""
+    s = functions_of(any_session).col("s").isin([])
+    for condition in (~s, s.isNull(), s.isNotNull()):
+        with settings(any_session, {ANSI: ansi}):
+            found = asked(any_session, folder, condition)
+            for how in ("native", "python"):
+                assert keys(sks.read(any_session, folder, condition, how=how)) == found
+        for value in ("true", "false"):
+            with settings(any_session, {ANSI: ansi, EMPTY: value}):
+                df = any_session.read.parquet(folder).where(condition)
+                assert keys(sks.prune(df)) == keys(df)
+                if value == ansi:
+                    with pytest.raises(UnsupportedForm, match=f"{EMPTY} is {value}"):
+                        sks.read(any_session, folder, condition)
+
+
 # Text that each setting can change; it is refused under another value than the default.
 CHANGED = {
     "spark.sql.timestampType": ("TIMESTAMP_NTZ", "x = 1"),
@@ -165,7 +186,8 @@ def test_other_settings_are_refused_as_well(spark, folder, key):
 
 
 def test_every_setting_is_tested():
-    shown = {key for key, *_ in CASES} | CHANGED.keys() | {"spark.sql.variable.substitute"}
+    shown = {key for key, *_ in CASES} | CHANGED.keys()
+    shown |= {"spark.sql.variable.substitute", EMPTY}
     assert {setting.key for setting in SETTINGS} <= shown
 
 
