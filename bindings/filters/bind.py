@@ -13,11 +13,13 @@ from skipstone.bindings.filters.judge import BoundFilter
 from skipstone.bindings.filters.kinds import Needs
 from skipstone.bindings.predicates.expr import col
 from skipstone.ir.bind import bind_scalar
+from skipstone.ir.coercion.char import is_char
 from skipstone.ir.coercion.coerce import in_spark
 from skipstone.ir.errors import DynamicFilterError, PredicateError
 from skipstone.ir.functions.build import cast
 from skipstone.ir.node import Name, Node, Op, show_path
 from skipstone.ir.session import Session
+from skipstone.ir.text import show
 from skipstone.ir.types import DType, leaves_of
 
 
@@ -92,7 +94,9 @@ def _column_term(
     except PredicateError as e:
         return str(e)
     if term.op is not Op.COLUMN or term.dtype is None:
-        return f"it is compared with {term}; expected a column of the scan"
+        if is_char(term):
+            return f"{column} is CHAR, whose values Spark pads; expected a column of another type"
+        return f"it is compared with {show(term)}; expected a column of the scan"
     if declared is not None and in_spark(term.dtype) != declared:
         return (
             f"it was collected to be compared with {declared}, and {column} is {term.dtype}; "

@@ -11,6 +11,7 @@ import skipstone as ss
 from skipstone.bindings.filters import parts, scan
 from skipstone.bindings.filters.scan import DynamicFilters
 from skipstone.ir.session import Session
+from tests.support.tables.delta_log import Log, Written, delta_schema
 
 SCHEMA = pa.schema([("a", pa.int64()), ("b", pa.int64())])
 
@@ -152,6 +153,16 @@ def test_hive_warns_once(tmp_path):
     with pytest.warns(ss.SkipstoneWarning, match="skips its key 'z'") as caught:
         assert table.plan(dynamic=[data]).to_arrow().to_pydict() == {"a": [2], "day": [2]}
     assert len(caught) == 1
+
+
+def test_a_column_of_type_char_is_named(tmp_path):
+    schema = delta_schema("c STRING")
+    schema["fields"][0]["metadata"] = {"__CHAR_VARCHAR_TYPE_STRING": "char(4)"}
+    log = Log(tmp_path / "t", schema)
+    log.add(Written([{"c": "a"}]))
+    data = collected({"c": ["a"]}, pa.schema({"c": pa.string()}))
+    with pytest.warns(ss.SkipstoneWarning, match="skips its key 'c': c is CHAR, whose values"):
+        assert ss.scan_delta(log.folder).plan(dynamic=[data]).count() == 1
 
 
 def test_keys_that_fit_give_no_warning():
