@@ -22,7 +22,7 @@ from skipstone.ir.values import (
     Values,
     constant,
     filler,
-    lane_type_of,
+    numpy_type_of,
     text_array,
 )
 
@@ -95,7 +95,7 @@ def end(dtype: DType, *, high: bool) -> Data:
 
     Text has no highest value; the result is then a filler.
     """
-    out = np.empty(1, lane_type_of(dtype))
+    out = np.empty(1, numpy_type_of(dtype))
     value = dtype.highest if high else dtype.lowest
     out[0] = filler(dtype) if value is None else value
     return out
@@ -168,8 +168,8 @@ def merge(where: Mask, chosen: Interval, other: Interval) -> Interval:
     `chosen` has one entry for each container that the mask sets.
     """
     parts: list[Any] = []
-    lane_type = lane_type_of(chosen.dtype)
-    dtypes = (lane_type, lane_type, *[np.dtype(np.bool_)] * 5)
+    numpy_type = numpy_type_of(chosen.dtype)
+    dtypes = (numpy_type, numpy_type, *[np.dtype(np.bool_)] * 5)
     for a, b, dtype in zip(chosen.arrays, other.arrays, dtypes, strict=True):
         out = np.array(np.broadcast_to(b, len(where)), dtype)
         out[where] = a
@@ -268,7 +268,7 @@ def _candidates(a: Interval) -> list[tuple[Data, Mask, bool]]:
     if a.low is not a.high:
         out.append((a.high, a.may_hold_value, False))
     if a.may_hold_nan.any():
-        nan = np.full(1, np.nan, lane_type_of(a.dtype))
+        nan = np.full(1, np.nan, numpy_type_of(a.dtype))
         out.append((nan, a.may_hold_nan, True))
     return out
 
@@ -280,7 +280,7 @@ def evaluate_points(call: Call, f: Function, data: list[Data]) -> tuple[Data, Ma
         Its values, a mask of the bad ones, and a mask of those that are not known here.
     """
     values, bad, not_known = _points(call, f, data)
-    return np.asarray(values, lane_type_of(call.dtype)), bad, not_known
+    return np.asarray(values, numpy_type_of(call.dtype)), bad, not_known
 
 
 def _points(call: Call, f: Function, data: list[Data]) -> tuple[Data, Mask, Mask]:
@@ -312,7 +312,7 @@ def evaluate_rows(call: Call, f: Function, args: tuple[Values, ...]) -> Values:
     else:
         data, bad, not_known = _points(call, f, [_with_fillers(a, use) for a in args])
         if not (call.dtype.kind is Kind.DECIMAL and data.dtype == np.int64):  # of any precision
-            data = np.asarray(data, lane_type_of(call.dtype))
+            data = np.asarray(data, numpy_type_of(call.dtype))
     if not bad.any():
         return Values(call.dtype, data, valid, may_raise)
     policy = f.policy(call)
@@ -328,12 +328,12 @@ def _argument(a: Values) -> Any:
     """Return an argument of `Function.column`."""
     if len(a) == 1:
         return a.data[0]
-    if a.dtype.kind is not Kind.STRING or not isinstance(a.lanes, np.ndarray):
-        return a.lanes
+    if a.dtype.kind is not Kind.STRING or not isinstance(a.array, np.ndarray):
+        return a.array
     try:
-        return text_array(a.lanes)
+        return text_array(a.array)
     except pa.ArrowInvalid:  # not UTF-8
-        return a.lanes
+        return a.array
 
 
 def _with_fillers(a: Values, use: Mask) -> Data:

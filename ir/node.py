@@ -76,7 +76,7 @@ class Op(enum.Enum):
     PARAM = "param"
     SET = "set"
     PLANE = "plane"
-    PACK = "pack"  # lanes of one bit each, packed into words
+    PACK = "pack"  # one bit for each container, packed into words
 
 
 TERMS: Final = (Op.COLUMN, Op.CALL)  # the scalars that leaves of a bound predicate test

@@ -50,17 +50,17 @@ def after(v: Any, dtype: DType) -> Any:
     if dtype.kind is Kind.FLOAT:
         if v == math.inf:
             return None
-        lane_type = np.dtype(dtype.lane_type).type
+        numpy_type = np.dtype(dtype.numpy_type).type
         with np.errstate(over="ignore", under="ignore"):
-            return float(np.nextafter(lane_type(v), lane_type(math.inf))) + 0.0
+            return float(np.nextafter(numpy_type(v), numpy_type(math.inf))) + 0.0
     return None if v == dtype.highest else v + 1
 
 
 def _before(v: float, dtype: DType) -> float:
     """Return the greatest float below v."""
-    lane_type = np.dtype(dtype.lane_type).type
+    numpy_type = np.dtype(dtype.numpy_type).type
     with np.errstate(over="ignore", under="ignore"):
-        return float(np.nextafter(lane_type(v), lane_type(-math.inf))) + 0.0
+        return float(np.nextafter(numpy_type(v), numpy_type(-math.inf))) + 0.0
 
 
 def _cut_before(v: Any, dtype: DType) -> Any:

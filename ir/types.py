@@ -123,7 +123,7 @@ class DType:
 
     @property
     def discrete(self) -> bool:
-        """True if lanes hold integers, so that the values between two bounds can be counted."""
+        """True if axis values are integers, so that values between two bounds can be counted."""
         return self.ordered and not self.coded and self.kind is not Kind.FLOAT
 
     @property
@@ -134,7 +134,7 @@ class DType:
         )
 
     @property
-    def lane_type(self) -> str:
+    def numpy_type(self) -> str:
         """NumPy's name of the type that a kernel compares; codes take int32 or int64, as needed."""
         match self.kind:
             case Kind.BOOL:

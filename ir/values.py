@@ -44,38 +44,38 @@ class Values:
 
     Attributes:
         dtype: The type.
-        lanes: Axis values; arbitrary where not valid. Text may be a large Arrow array.
+        array: Axis values; arbitrary where not valid. Text may be a large Arrow array.
         valid: Not NULL.
         may_raise: Spark raises an error for the row, or its value is not known here.
     """
 
     dtype: DType
-    lanes: Data | pa.Array
+    array: Data | pa.Array
     valid: Mask
     may_raise: Mask
 
     def __len__(self) -> int:
-        return len(self.lanes)
+        return len(self.array)
 
     @property
     def data(self) -> Data:
-        """The axis values in the NumPy type of `lane_type_of`."""
-        return np.asarray(self.points, lane_type_of(self.dtype))
+        """The axis values in the NumPy type of `numpy_type_of`."""
+        return np.asarray(self.points, numpy_type_of(self.dtype))
 
     @property
     def points(self) -> Data:
         """The axis values as a NumPy array of the stored length; text is converted."""
-        return self.lanes if isinstance(self.lanes, np.ndarray) else bytes_of(self.lanes)
+        return self.array if isinstance(self.array, np.ndarray) else bytes_of(self.array)
 
 
 NO: Mask = np.zeros(1, np.bool_)
 YES: Mask = np.ones(1, np.bool_)
 
 
-def lane_type_of(dtype: DType) -> np.dtype[Any]:
+def numpy_type_of(dtype: DType) -> np.dtype[Any]:
     """Return the NumPy type of axis values."""
     if dtype.kind is Kind.FLOAT:
-        return np.dtype(dtype.lane_type)
+        return np.dtype(dtype.numpy_type)
     wide = (
         dtype.kind in TEXT
         or dtype.nested
@@ -93,7 +93,7 @@ def filler(dtype: DType) -> object:
 def constant(value: object, dtype: DType) -> Values:
     """Return a literal as one value for all rows; None is NULL."""
     short = isinstance(value, int) and dtype.kind is Kind.DECIMAL and abs(value) < 2**62
-    data = np.empty(1, np.int64 if short else lane_type_of(dtype))
+    data = np.empty(1, np.int64 if short else numpy_type_of(dtype))
     data[0] = filler(dtype) if value is None else value
     return Values(dtype, data, NO if value is None else YES, NO)
 
@@ -107,7 +107,7 @@ def from_array(array: pa.Array) -> Values:
         array = pc.cast(array, pa.large_string())
         if (bad := malformed(array)).any():
             may_raise, array = bad, pc.if_else(arrow_of(bad), scalar_of("", array.type), array)
-    return Values(dtype, lanes_of(array, dtype), valid, may_raise)
+    return Values(dtype, axis_values_of(array, dtype), valid, may_raise)
 
 
 def from_lists(array: pa.Array) -> Values:
@@ -206,7 +206,7 @@ def _is_malformed(raw: bytes | None) -> bool:
         return True
 
 
-def lanes_of(array: pa.Array, dtype: DType) -> Data | pa.Array:
+def axis_values_of(array: pa.Array, dtype: DType) -> Data | pa.Array:
     """Return the values of an Arrow array as rows store them; NULL is 0 or empty."""
     match dtype.kind:
         case Kind.STRING:
@@ -230,7 +230,7 @@ def lanes_of(array: pa.Array, dtype: DType) -> Data | pa.Array:
     values, known = numbers_of(array), known_of(array)
     if known is not None:
         values = np.where(known, values, values.dtype.type(0))
-    return np.asarray(values, lane_type_of(dtype))
+    return np.asarray(values, numpy_type_of(dtype))
 
 
 def _from_zero(texts: pa.Array) -> pa.Array:
@@ -281,8 +281,8 @@ def to_array(values: Values, n: int) -> pa.Array:
     """Convert values to an Arrow array of length n; NULL where they are not valid, or unknown."""
     dtype = values.dtype
     mask = np.broadcast_to(~values.valid | values.may_raise, n)
-    if not isinstance(values.lanes, np.ndarray) and len(values) == n:
-        return null_where(arrow_of(mask), values.lanes)
+    if not isinstance(values.array, np.ndarray) and len(values) == n:
+        return null_where(arrow_of(mask), values.array)
     data = np.broadcast_to(values.points, n)
     match dtype.kind:
         case Kind.OTHER if dtype.element is not None:
@@ -312,7 +312,7 @@ def to_array(values: Values, n: int) -> pa.Array:
             return pa.array(
                 [None if m else int(v) for v, m in zip(data, mask, strict=True)], pa.uint64()
             )
-    return arrow_of(data.astype(dtype.lane_type), ~mask)
+    return arrow_of(data.astype(dtype.numpy_type), ~mask)
 
 
 def _longs(data: Data, mask: Mask) -> npt.NDArray[np.int64]:
@@ -322,7 +322,7 @@ def _longs(data: Data, mask: Mask) -> npt.NDArray[np.int64]:
 
 def column_of(values: list[Any], dtype: DType) -> pa.Array:
     """Convert axis values to an Arrow array; None is NULL."""
-    data, missing = np.empty(len(values), lane_type_of(dtype)), [v is None for v in values]
+    data, missing = np.empty(len(values), numpy_type_of(dtype)), [v is None for v in values]
     data[:] = [filler(dtype) if v is None else v for v in values]
     return to_array(Values(dtype, data, ~np.array(missing, np.bool_), NO), len(values))
 

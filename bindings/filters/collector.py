@@ -220,7 +220,7 @@ class DynamicFilterCollector:
             if column.possible is not None:
                 possible &= column.possible
         matchable = possible & ~has_null
-        table = pa.table({str(i): column.lanes for i, column in enumerate(columns)})
+        table = pa.table({str(i): column.keys for i, column in enumerate(columns)})
         table = distinct(table if matchable.all() else table.filter(pa.array(matchable)))
         return bounded(
             CollectedKeys(

@@ -21,7 +21,7 @@ def domain_condition(column: Expr, d: Domain, dtype: DType) -> Expr | None:
     Args:
         column: The column.
         d: The domain.
-        dtype: The type of the domain's lanes.
+        dtype: The type of the domain's keys.
     """
     if d.kind == "all" or not dtype.ordered:
         return None

@@ -210,29 +210,29 @@ class DynamicFilterData:
     def _member(self, columns: list[pa.ChunkedArray]) -> Mask | None:
         """Return which rows are among the keys or domains; None if they cannot be compared."""
         try:
-            keys = [
+            compared = [
                 join_keys(c, t, self.session)
                 for c, t in zip(columns, self.state.dtypes, strict=True)
             ]
         except CannotJudge:
             return None
-        if any(k.dtype != t for k, t in zip(keys, self.state.dtypes, strict=True)):
+        if any(k.dtype != t for k, t in zip(compared, self.state.dtypes, strict=True)):
             return None  # the rows are compared in another type than the keys were
-        lanes = [k.lanes for k in keys]
+        keys = [k.keys for k in compared]
         if self.state.rows is not None:
-            out = self.tuples.member(lanes)
+            out = self.tuples.member(keys)
         else:
             out = np.logical_and.reduce(
                 [
-                    in_domain(lane, d, t)
-                    for lane, d, t in zip(lanes, self.domains, self.state.dtypes, strict=True)
+                    in_domain(key, d, t)
+                    for key, d, t in zip(keys, self.domains, self.state.dtypes, strict=True)
                 ]
             )
-        for name, key in zip(self.fields, keys, strict=True):
-            if key.possible is not None:
-                out &= key.possible
-            if key.null is not None and name not in self.null_safe:
-                out &= ~key.null
+        for name, column in zip(self.fields, compared, strict=True):
+            if column.possible is not None:
+                out &= column.possible
+            if column.null is not None and name not in self.null_safe:
+                out &= ~column.null
         return out
 
     @property
@@ -325,9 +325,9 @@ class DynamicFilteringEvent:
         return f"DynamicFilteringEvent{{data={self.data}}}"
 
 
-def _array_of_type(lanes: pa.Array, dtype: DType, to: pa.DataType) -> pa.Array:
-    """Return lanes as an Arrow array of type `to`, if they can be cast to it."""
-    array = array_of(lanes, dtype)
+def _array_of_type(keys: pa.Array, dtype: DType, to: pa.DataType) -> pa.Array:
+    """Return normalized keys as an Arrow array of type `to`, if they can be cast to it."""
+    array = array_of(keys, dtype)
     try:
         return array if array.type == to else array.cast(to)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):

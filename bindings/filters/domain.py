@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from skipstone.bindings.filters.keys import NAN_LANE, in_bytes, width_of
+from skipstone.bindings.filters.keys import NAN_KEY, in_bytes, width_of
 from skipstone.bindings.filters.limits import Limits
 from skipstone.ir import compute as pc
 from skipstone.ir.types import DType, Kind
@@ -30,8 +30,8 @@ class Domain:
 
     Attributes:
         kind: "set": exactly the values; "ranges": values within the ranges; "all": any value.
-        firsts, lasts: The ends of the ranges as lanes, ascending, without NULL and NaN; for a set,
-            both are the array of its values.
+        firsts, lasts: The ends of the ranges as normalized keys, ascending, without NULL and
+            NaN; for a set, both are the array of its values.
         nan, null: True if NaN and NULL are among the values.
         level: The level of the buckets that ranges lie in.
         widest: Bytes of the longest value.
@@ -70,19 +70,19 @@ _EMPTY: Final = pa.Array.from_buffers(pa.int64(), 0, [None, pa.py_buffer(b"")])
 ALL: Final = Domain("all", _EMPTY, _EMPTY)
 
 
-def domain_of(lanes: pa.Array, dtype: DType, limits: Limits, share: int) -> Domain:
-    """Return the domain of a column's lanes.
+def domain_of(keys: pa.Array, dtype: DType, limits: Limits, share: int) -> Domain:
+    """Return the domain of a column's normalized keys.
 
     Args:
-        lanes: The lanes, in any order, with repeats.
+        keys: The keys, in any order, with repeats.
         dtype: Their type.
         limits: The limits of the filter.
         share: The number of columns that share the byte limit.
     """
-    distinct = pc.unique(lanes)
+    distinct = pc.unique(keys)
     null, distinct = bool(distinct.null_count), distinct.drop_null()
     distinct = distinct.take(pc.sort_indices(distinct))
-    nan = dtype.kind is Kind.FLOAT and len(distinct) > 0 and distinct[-1].as_py() == NAN_LANE
+    nan = dtype.kind is Kind.FLOAT and len(distinct) > 0 and distinct[-1].as_py() == NAN_KEY
     values = distinct.slice(0, len(distinct) - nan)
     return _within_limits(
         Domain("set", values, values, nan, null, 0, widest_of(values, dtype)), dtype, limits, share
@@ -121,7 +121,7 @@ def _within_limits(d: Domain, dtype: DType, limits: Limits, share: int) -> Domai
 
     Args:
         d: A domain whose ends are ascending.
-        dtype: The type of the lanes.
+        dtype: The type of the keys.
         limits: The limits of the filter.
         share: The number of columns that share the byte limit.
     """

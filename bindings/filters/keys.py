@@ -1,9 +1,9 @@
-"""Join keys as lanes: arrays of numbers or bytes.
+"""Normalized join keys: numbers or bytes that are compared in place of the original keys.
 
-Lanes are equal where Spark's join finds the keys equal, and they sort as Spark sorts the keys. A
-lane array is int64 (integers, dates, timestamps, booleans, decimals of up to 18 digits, and floats
-as their bits) or large_binary (strings, binary, longer decimals). NULL stays NULL. NaN is one value
-above all numbers, and -0.0 is 0.0.
+Two normalized keys are equal if Spark's join finds the original keys equal, and they sort as Spark
+sorts these. An array of them is int64 (integers, dates, timestamps, booleans, decimals of up to 18
+digits, and floats as their bits) or large_binary (strings, binary, longer decimals). NULL stays
+NULL. NaN is one value above all numbers, and -0.0 is 0.0.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ from skipstone.ir.node import Node, Op
 from skipstone.ir.rows import values_of
 from skipstone.ir.session import CannotJudge, Session
 from skipstone.ir.types import DType, Kind, from_arrow
-from skipstone.ir.values import Values, lane_type_of, to_array, unscaled
+from skipstone.ir.values import Values, numpy_type_of, to_array, unscaled
 
-NAN_LANE: Final = np.iinfo(np.int64).max  # above the lane of infinity
+NAN_KEY: Final = np.iinfo(np.int64).max  # above the normalized key of infinity
 MAGNITUDE_MASK: Final = np.int64(2**63 - 1)
 Mask = npt.NDArray[np.bool_]
 
 
 def in_bytes(dtype: DType) -> bool:
-    """Return True if the lanes of a type are bytes."""
+    """Return True if the normalized keys of a type are bytes."""
     return dtype.coded or not dtype.ordered
 
 
@@ -129,7 +129,7 @@ def cast_array(array: pa.Array, to: DType, session: Session, name: str = "cast")
         encoded = array.dictionary_encode()
     if not len(encoded.dictionary):
         empty = Values(
-            to, np.empty(1, lane_type_of(to)), np.zeros(1, np.bool_), np.zeros(1, np.bool_)
+            to, np.empty(1, numpy_type_of(to)), np.zeros(1, np.bool_), np.zeros(1, np.bool_)
         )
         empty.data[0] = b"" if to.kind in (Kind.STRING, Kind.BINARY) else 0
         return to_array(empty, len(array))
@@ -160,8 +160,8 @@ def as_spark_reads(array: pa.Array) -> pa.Array:
     )
 
 
-def lanes_of(array: pa.Array) -> pa.Array:
-    """Return an array of a type that Spark has as lanes."""
+def normalized_keys(array: pa.Array) -> pa.Array:
+    """Return the normalized keys of an array of a type that Spark has."""
     array = plain(array)
     dtype = from_arrow(array.type)
     match dtype.kind:
@@ -193,7 +193,7 @@ def lanes_of(array: pa.Array) -> pa.Array:
             array = array.cast(pa.uint8())
         case Kind.FLOAT:
             floats = numbers_of(fill(array.cast(pa.float64()), 0.0)).view(np.float64)
-            return _with_nulls(float_lanes(floats), array)
+            return _with_nulls(float_keys(floats), array)
     return array.cast(pa.int64())
 
 
@@ -213,46 +213,46 @@ def _normalized(value: Any) -> Any:
     return value
 
 
-def float_lanes(values: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
-    """Return doubles as integers of the same order.
+def float_keys(values: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+    """Return the normalized keys of doubles: integers of the same order.
 
     The integers are the bits of the doubles. If the sign is set, the bits of the magnitude are
     inverted.
     """
     bits = (values + 0.0).view(np.int64)
-    return np.where(np.isnan(values), NAN_LANE, bits ^ ((bits >> 63) & MAGNITUDE_MASK))
+    return np.where(np.isnan(values), NAN_KEY, bits ^ ((bits >> 63) & MAGNITUDE_MASK))
 
 
-def axis_of(lanes: pa.Array, dtype: DType) -> list[Any]:
-    """Return lanes without NULL as values of the type's axis, in the same order."""
+def axis_of(keys: pa.Array, dtype: DType) -> list[Any]:
+    """Return normalized keys without NULL as values of the type's axis, in the same order."""
     if in_bytes(dtype):
-        values: list[Any] = lanes.to_pylist()
+        values: list[Any] = keys.to_pylist()
         if dtype.kind is Kind.DECIMAL:
             return [int.from_bytes(v, "big") - 2**127 for v in values]
         return values
-    numbers = lanes.to_numpy(zero_copy_only=False)
+    numbers = keys.to_numpy(zero_copy_only=False)
     numbers = floats_of(numbers) if dtype.kind is Kind.FLOAT else numbers
     return numbers.tolist()  # type: ignore[no-any-return]
 
 
-def floats_of(lanes: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-    """Return the doubles of lanes."""
-    values = (lanes ^ ((lanes >> 63) & MAGNITUDE_MASK)).view(np.float64)
-    return np.where(lanes == NAN_LANE, np.nan, values)
+def floats_of(keys: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+    """Return the doubles of normalized keys."""
+    values = (keys ^ ((keys >> 63) & MAGNITUDE_MASK)).view(np.float64)
+    return np.where(keys == NAN_KEY, np.nan, values)
 
 
-def array_of(lanes: pa.Array, dtype: DType) -> pa.Array:
-    """Return lanes as an Arrow array of their type.
+def array_of(keys: pa.Array, dtype: DType) -> pa.Array:
+    """Return normalized keys as an Arrow array of their type.
 
     NULL stays NULL. Nested values become the texts that distinguish them.
     """
-    valid = booleans_of(lanes.is_valid())
+    valid = booleans_of(keys.is_valid())
     if not dtype.ordered:
-        return lanes
-    filled = lanes.fill_null(bytes(16) if in_bytes(dtype) else 0)
-    data = np.empty(len(lanes), lane_type_of(dtype))
+        return keys
+    filled = keys.fill_null(bytes(16) if in_bytes(dtype) else 0)
+    data = np.empty(len(keys), numpy_type_of(dtype))
     data[:] = axis_of(filled, dtype)
-    return to_array(Values(dtype, data, valid, np.zeros(len(lanes), np.bool_)), len(lanes))
+    return to_array(Values(dtype, data, valid, np.zeros(len(keys), np.bool_)), len(keys))
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,15 +260,15 @@ class JoinKeys:
     """Keys of one column, ready to be compared with the values of another column.
 
     Attributes:
-        dtype: The type of the lanes: the other column's own type if a key equals at most one of its
+        dtype: The type of the keys: the other column's own type if a key equals at most one of its
             values; otherwise the type in which both are compared.
-        lanes: Shape (n,); NULL where the key is NULL after its cast.
+        keys: Normalized keys, shape (n,); NULL where the key is NULL after its cast.
         null: Which keys are NULL, shape (n,); None if there are none.
         possible: Which keys can equal some value of the other column, shape (n,); None if all can.
     """
 
     dtype: DType
-    lanes: pa.Array
+    keys: pa.Array
     null: Mask | None
     possible: Mask | None = None
 
@@ -283,18 +283,18 @@ def join_keys(array: pa.Array | pa.ChunkedArray, other: DType, session: Session)
     own, other = from_arrow(array.type), in_spark(other)
     to = compared_in(other, own, session)
     if own == other:
-        return JoinKeys(other, lanes_of(array), nulls_of(array))
+        return JoinKeys(other, normalized_keys(array), nulls_of(array))
     compared = cast_array(array, to, session)
     if not keeps_values(other, to):
-        return JoinKeys(to, lanes_of(compared), nulls_of(compared))
+        return JoinKeys(to, normalized_keys(compared), nulls_of(compared))
     # A key that changes when it is cast to the column's type and back equals no value of it.
     as_column = cast_array(compared, other, session, "try_cast")
-    returned = lanes_of(cast_array(as_column, to, session))
-    lanes = lanes_of(compared)
-    same = pc.equal(returned, lanes).fill_null(False)
-    possible = np.asarray(pc.or_(same, lanes.is_null()).to_numpy(zero_copy_only=False), np.bool_)
+    returned = normalized_keys(cast_array(as_column, to, session))
+    keys = normalized_keys(compared)
+    same = pc.equal(returned, keys).fill_null(False)
+    possible = np.asarray(pc.or_(same, keys.is_null()).to_numpy(zero_copy_only=False), np.bool_)
     return JoinKeys(
-        other, lanes_of(as_column), nulls_of(compared), None if possible.all() else possible
+        other, normalized_keys(as_column), nulls_of(compared), None if possible.all() else possible
     )
 
 

@@ -25,9 +25,9 @@ class CollectedKeys:
     """Distinct rows of keys, or a domain for each column if there are too many rows.
 
     Attributes:
-        dtypes: The types of the lanes of each column.
+        dtypes: The types of the keys of each column.
         limits: The limits on the size.
-        rows: Distinct rows of lanes, in columns named by number, in any order; None if there were
+        rows: Distinct rows of keys, in columns named by number, in any order; None if there were
             too many.
         domains: The domain of each column, if there are no `rows`.
         has_rows: True if there was any row, with NULL or without.

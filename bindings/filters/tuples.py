@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from skipstone.bindings.filters.domain import Domain
-from skipstone.bindings.filters.keys import NAN_LANE, Mask, in_bytes
+from skipstone.bindings.filters.keys import NAN_KEY, Mask, in_bytes
 from skipstone.ir import compute as pc
 from skipstone.ir.arrow import booleans_of, int64_of
 from skipstone.ir.cached import cached_property
@@ -37,13 +37,13 @@ def positions_in(ascending: pa.Array, values: pa.Array, side: Literal["left", "r
     return np.array([find(keys, v) for v in values.to_pylist()], np.int64)
 
 
-def in_domain(lanes: pa.Array, d: Domain, dtype: DType) -> Mask:
-    """Return which lanes belong to a domain."""
-    n = len(lanes)
+def in_domain(keys: pa.Array, d: Domain, dtype: DType) -> Mask:
+    """Return which keys belong to a domain."""
+    n = len(keys)
     if d.kind == "all":
         return np.ones(n, np.bool_)
-    valid = booleans_of(lanes.is_valid())
-    filled = lanes.fill_null(b"" if in_bytes(dtype) else 0)
+    valid = booleans_of(keys.is_valid())
+    filled = keys.fill_null(b"" if in_bytes(dtype) else 0)
     out = np.zeros(n, np.bool_)
     if len(d.firsts):
         at = positions_in(d.lasts, filled, "left")
@@ -51,7 +51,7 @@ def in_domain(lanes: pa.Array, d: Domain, dtype: DType) -> Mask:
         begun = positions_in(d.firsts, filled, "right")  # ranges that start at or before the value
         out = valid & inside & (begun > at)
     if dtype.kind is Kind.FLOAT:
-        out |= valid & np.asarray(filled.to_numpy(zero_copy_only=False) == NAN_LANE) & d.nan
+        out |= valid & np.asarray(filled.to_numpy(zero_copy_only=False) == NAN_KEY) & d.nan
     return out | (~valid & d.null)
 
 
@@ -73,7 +73,7 @@ class Tuples:
     """Distinct rows of keys, as ranks.
 
     Attributes:
-        values: The distinct lanes of each column without NULL, ascending.
+        values: The distinct normalized keys of each column without NULL, ascending.
         ranks: Shape (rows, columns): the position of each key in `values`; NULL comes after them.
         folds: How the ranks of a row become one code. Where a column's entry is not None, the codes
             so far are replaced by their positions in it before the column's rank is added.
@@ -89,7 +89,7 @@ class Tuples:
 
     @classmethod
     def of(cls, columns: list[pa.Array], dtypes: tuple[DType, ...]) -> Tuples:
-        """Return the distinct rows of columns of lanes."""
+        """Return the distinct rows of columns of keys."""
         values, ranks = [], []
         for column in columns:
             encoded = column.dictionary_encode()
@@ -111,7 +111,7 @@ class Tuples:
             codes = codes * (len(own) + 1) + matrix[:, i]
             size *= len(own) + 1
         numbers = [
-            len(v) - int(t.kind is Kind.FLOAT and len(v) > 0 and v[-1].as_py() == NAN_LANE)
+            len(v) - int(t.kind is Kind.FLOAT and len(v) > 0 and v[-1].as_py() == NAN_KEY)
             for v, t in zip(values, dtypes, strict=True)
         ]
         return cls(tuple(values), matrix, tuple(folds), np.sort(codes), tuple(numbers))
@@ -133,13 +133,13 @@ class Tuples:
             )
         return out
 
-    def member(self, lanes: list[pa.Array]) -> Mask:
-        """Return which rows of lanes are among the rows; NULL equals NULL."""
-        n = len(lanes[0])
+    def member(self, keys: list[pa.Array]) -> Mask:
+        """Return which of the given rows are among these rows; NULL equals NULL."""
+        n = len(keys[0])
         present, ranks = np.ones(n, np.bool_), []
-        for own, lane in zip(self.values, lanes, strict=True):
-            at = pc.index_in(lane, value_set=own)
-            null = booleans_of(lane.is_null())
+        for own, key in zip(self.values, keys, strict=True):
+            at = pc.index_in(key, value_set=own)
+            null = booleans_of(key.is_null())
             rank = int64_of(at, -1)
             rank = np.where(null, len(own), rank)
             present &= rank >= 0

@@ -1,6 +1,6 @@
 """Find the rows of two tables that join.
 
-Arrow joins lanes of the keys, which are equal where Spark's join finds the keys equal.
+Arrow joins normalized keys, which are equal if Spark's join finds the original keys equal.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from skipstone.bindings.filters.keys import cast_array, compared_in, lanes_of, not_in_as_text
+from skipstone.bindings.filters.keys import cast_array, compared_in, normalized_keys, not_in_as_text
 from skipstone.ir import compute as pc
 from skipstone.ir.arrow import int64_of, plain, whole
 from skipstone.ir.coercion.coerce import in_spark
@@ -64,8 +64,8 @@ def match(
         UnsupportedForm: Spark refuses to compare some keys, or raises an error for one, or the
             result is not known here.
     """
-    lanes = [_comparable_lanes(a, b, how, session) for a, b in zip(left, right, strict=True)]
-    sides = [_key_table([pair[i] for pair in lanes], null_safe) for i in (0, 1)]
+    keys = [_comparable_keys(a, b, how, session) for a, b in zip(left, right, strict=True)]
+    sides = [_key_table([pair[i] for pair in keys], null_safe) for i in (0, 1)]
     if how == "not in":
         return RowPairs(_not_in(*sides), np.zeros(0, np.int64))
     keys = [name for name in sides[0].column_names if name != "row"]
@@ -80,10 +80,10 @@ def match(
     return RowPairs(rows[order], others[order])
 
 
-def _comparable_lanes(
+def _comparable_keys(
     a: pa.ChunkedArray, b: pa.ChunkedArray, how: str, session: Session
 ) -> tuple[pa.Array, pa.Array]:
-    """Return a pair of key columns as lanes of the type in which Spark compares them."""
+    """Return a pair of key columns as normalized keys of the type in which Spark compares them."""
     arrays = [plain(whole(side)) for side in (a, b)]
     types = [from_arrow(side.type) for side in arrays]
     try:
@@ -92,7 +92,7 @@ def _comparable_lanes(
             return pa.nulls(len(a), pa.int64()), pa.nulls(len(b), pa.int64())
         if how == "not in" and not_in_as_text(types[0], types[1], session):
             raise CannotJudge("without ANSI mode Spark's NOT IN compares them as text")
-        first, second = (lanes_of(cast_array(side, to, session)) for side in arrays)
+        first, second = (normalized_keys(cast_array(side, to, session)) for side in arrays)
     except CannotJudge as e:
         raise incomparable_keys(a, b, e) from None
     return first, second
@@ -106,18 +106,18 @@ def incomparable_keys(a: pa.ChunkedArray, b: pa.ChunkedArray, why: CannotJudge) 
     )
 
 
-def _key_table(lanes: list[pa.Array], null_safe: list[bool]) -> pa.Table:
+def _key_table(keys: list[pa.Array], null_safe: list[bool]) -> pa.Table:
     """Return the keys in columns named by number, with the positions of their rows.
 
     A null-safe key has a second column that says whether it is NULL.
     """
     columns: dict[str, pa.Array] = {}
-    for i, (lane, safe) in enumerate(zip(lanes, null_safe, strict=True)):
+    for i, (key, safe) in enumerate(zip(keys, null_safe, strict=True)):
         if safe:
-            columns[f"{i} null"] = lane.is_null().cast(pa.int8())
-            lane = lane.fill_null(b"" if pa.types.is_large_binary(lane.type) else 0)
-        columns[str(i)] = lane
-    return pa.table({**columns, "row": pa.array(np.arange(len(lanes[0])))})
+            columns[f"{i} null"] = key.is_null().cast(pa.int8())
+            key = key.fill_null(b"" if pa.types.is_large_binary(key.type) else 0)
+        columns[str(i)] = key
+    return pa.table({**columns, "row": pa.array(np.arange(len(keys[0])))})
 
 
 def _positions(column: pa.ChunkedArray) -> npt.NDArray[np.int64]:

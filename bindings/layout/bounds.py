@@ -51,16 +51,16 @@ def ranges_of(statistics: Statistics, path: Path, dtype: DType) -> Ranges:
     held = column.may_hold_value
     empty = np.full(n, not held) if isinstance(held, bool) else ~unpack(held, n)
     sides = {"min": (column.low, False), "max": (column.high, True)}
-    lanes, known, contradictory = [], np.ones(n, np.bool_), np.zeros(n, np.bool_)
-    for side, (lane, high) in sides.items():
+    arrays, known, contradictory = [], np.ones(n, np.bool_), np.zeros(n, np.bool_)
+    for side, (array, high) in sides.items():
         given = _given_at_end(statistics, path, column, side)  # type: ignore[arg-type]
         inside = column.known(high)
         sure = np.zeros(n, np.bool_) if inside is None else inside | given[1]
         known &= sure
         contradictory |= given[0] & ~sure & ~empty
-        lanes.append(np.zeros(n, np.int64) if lane is None else lane)
+        arrays.append(np.zeros(n, np.int64) if array is None else array)
     codes = column.codes if isinstance(column.codes, Dictionary) else None
-    return Ranges(dtype, lanes[0], lanes[1], known & ~empty, empty, contradictory, codes)
+    return Ranges(dtype, arrays[0], arrays[1], known & ~empty, empty, contradictory, codes)
 
 
 def _given_at_end(
@@ -68,7 +68,7 @@ def _given_at_end(
 ) -> tuple[Mask, Mask]:
     """Return where a bound was given, and where it is the end of its type.
 
-    A lane has the type's end where a bound is unknown. FALSE, TRUE, 0 of an unsigned type and ''
+    A array has the type's end where a bound is unknown. FALSE, TRUE, 0 of an unsigned type and ''
     are such ends too.
     """
     n, dtype = statistics.num_containers, column.dtype

@@ -206,11 +206,11 @@ def _drawn_column(ranges: Ranges, container: Counts, r: Any) -> RowColumn | None
     return RowColumn(_as_arrow(distinct, ranges), codes.astype(np.int64))
 
 
-def _as_arrow(lanes: npt.NDArray[Any], ranges: Ranges) -> pa.Array:
+def _as_arrow(values: npt.NDArray[Any], ranges: Ranges) -> pa.Array:
     """Return ascending axis values, or codes, as an Arrow array of the column's type."""
     dtype = ranges.dtype
     if ranges.codes is not None:
-        keys = ranges.codes.keys.take(pa.array(lanes))
+        keys = ranges.codes.keys.take(pa.array(values))
         if dtype.kind is Kind.STRING:
             return keys.cast(pa.large_string())
         if dtype.kind is Kind.BINARY:
@@ -220,15 +220,15 @@ def _as_arrow(lanes: npt.NDArray[Any], ranges: Ranges) -> pa.Array:
         return pa.array([to_python(a, dtype) for a in axis], kind)
     match dtype.kind:
         case Kind.DATE:
-            return pa.array(lanes.astype(np.int32)).cast(pa.date32())
+            return pa.array(values.astype(np.int32)).cast(pa.date32())
         case Kind.TIME:
-            return times_of(pa.array(lanes.astype(np.int64)), dtype.unit)
+            return times_of(pa.array(values.astype(np.int64)), dtype.unit)
         case Kind.TIMESTAMP:
             zone = "UTC" if dtype.zoned else None
-            return pa.array(lanes.astype(np.int64)).cast(pa.timestamp(dtype.unit, zone))
+            return pa.array(values.astype(np.int64)).cast(pa.timestamp(dtype.unit, zone))
         case Kind.BOOL:
-            return pa.array(lanes.astype(np.bool_))
+            return pa.array(values.astype(np.bool_))
         case Kind.DECIMAL:
             kind = pa.decimal128(dtype.precision, dtype.scale)
-            return pa.array([to_python(int(a), dtype) for a in lanes], kind)
-    return pa.array(lanes.astype(dtype.lane_type))
+            return pa.array([to_python(int(a), dtype) for a in values], kind)
+    return pa.array(values.astype(dtype.numpy_type))

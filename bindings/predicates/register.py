@@ -18,7 +18,7 @@ from skipstone.ir.interval import Interval, corners, end, merge, opaque
 from skipstone.ir.node import Node
 from skipstone.ir.session import CannotJudge, Session
 from skipstone.ir.types import DType, Kind, from_arrow, to_axis
-from skipstone.ir.values import NO, TEXT, Data, Mask, filler, lane_type_of, python_values
+from skipstone.ir.values import NO, TEXT, Data, Mask, filler, numpy_type_of, python_values
 
 Monotone: TypeAlias = Literal["increasing", "decreasing"] | None
 Fn: TypeAlias = Callable[..., Any]
@@ -134,7 +134,7 @@ def _function(name: str, fn: Fn, dtype: DType, monotone: bool, bounds: Fn | None
             result = None
         if result is None:
             unknown = np.full(n, VALUE_UNKNOWN, np.uint8)
-            return np.full(n, filler(dtype), lane_type_of(dtype)), unknown
+            return np.full(n, filler(dtype), numpy_type_of(dtype)), unknown
         return result[0], result[1].astype(np.uint8)
 
     base = Function(signature, point, monotone=monotone, bad="null")
@@ -236,7 +236,7 @@ def _axis_values(result: Any, dtype: DType, n: int, warn: _WarnOnce) -> tuple[Da
                 missing, 0, values.astype(f"datetime64[{unit}]").astype(np.int64)
             ), missing
         if values.dtype.kind in "biuf" and dtype.kind in (Kind.INT, Kind.FLOAT, Kind.BOOL):
-            typed = values.astype(lane_type_of(dtype))
+            typed = values.astype(numpy_type_of(dtype))
             if (
                 dtype.kind is not Kind.FLOAT
                 and values.dtype.kind == "f"
@@ -247,7 +247,7 @@ def _axis_values(result: Any, dtype: DType, n: int, warn: _WarnOnce) -> tuple[Da
                 raise ValueError(f"numbers beyond {dtype}")
             return typed, np.zeros(n, np.bool_)
         missing = np.array([v is None for v in values.tolist()], np.bool_)
-        out = np.empty(n, lane_type_of(dtype))
+        out = np.empty(n, numpy_type_of(dtype))
         out[:] = [filler(dtype) if v is None else to_axis(v, dtype) for v in values.tolist()]
         return out, missing
     except (ValueError, TypeError, OverflowError) as e:

@@ -78,14 +78,14 @@ class DeviceBounds(Mapping[Path, ColumnStatistics]):
 
     def column(self, path: Path, dtype: DType, planes: Column) -> Column:
         """Return a column with the bounds on the device and the flags of `planes`."""
-        from skipstone.kernels.gpu.device_bounds import device_lanes
+        from skipstone.kernels.gpu.device_bounds import bounds_on_device
 
         def make() -> Column:
             bounds = self._external[path]
-            low, high = device_lanes(
+            low, high = bounds_on_device(
                 self._resident.device, dtype, bounds.get("min"), bounds.get("max")
             )
-            return replace(planes, lane_type=dtype.lane_type, low=low, high=high)
+            return replace(planes, numpy_type=dtype.numpy_type, low=low, high=high)
 
         return self._columns.get((path, dtype), make)
 
@@ -107,9 +107,10 @@ class DeviceBounds(Mapping[Path, ColumnStatistics]):
             if f.numpy_type is not None
         )
         given = {f.data[0] for bounds in self._external.values() for f in bounds.values()}
-        lanes: list[Any] = [b for c in self._columns for b in (c.low, c.high) if b is not None]
+        bounds: list[Any] = [b for c in self._columns for b in (c.low, c.high) if b is not None]
         return int(
-            own + sum(b.nbytes for b in lanes if b.__cuda_array_interface__["data"][0] not in given)
+            own
+            + sum(b.nbytes for b in bounds if b.__cuda_array_interface__["data"][0] not in given)
         )
 
     def release(self) -> None:

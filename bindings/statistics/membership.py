@@ -91,7 +91,7 @@ def _among(flat: Any, values: Iterable[Any], dtype: DType) -> Mask:
     if not dtype.coded:
         # Sorting members that are mostly in order is fast; numpy's `isin` takes seconds for a
         # million.
-        members = np.sort(np.array(list(values), dtype.lane_type))
+        members = np.sort(np.array(list(values), dtype.numpy_type))
         at = np.minimum(np.searchsorted(members, flat), len(members) - 1)
         if len(members):
             return np.asarray(members[at] == flat, np.bool_)

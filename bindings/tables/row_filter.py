@@ -22,7 +22,7 @@ from skipstone.ir.node import Node, Op, Path, columns_of
 from skipstone.ir.rows import judge, unjudged
 from skipstone.ir.session import CannotJudge
 from skipstone.kernels.pack.planes import Mask, both_of, mask_of
-from skipstone.kernels.pack.rows import RowSource, has_lanes
+from skipstone.kernels.pack.rows import RowSource, kernels_read
 from skipstone.kernels.run.pool import ContextPool, threads
 from skipstone.kernels.run.prepare import prepare
 from skipstone.kernels.run.run import run
@@ -127,7 +127,7 @@ class Conjunct(NamedTuple):
         if (
             self.program is None
             or rows.num_rows < KERNEL_FROM
-            or not all(has_lanes(rows.schema.field(name).type) for name in self.names)
+            or not all(kernels_read(rows.schema.field(name).type) for name in self.names)
         ):
             return None
         try:
@@ -178,7 +178,7 @@ def _program(node: Node) -> Program | None:
 
 
 def _is_plain(node: Node) -> bool:
-    """Return True if a condition tests top-level columns that may have lanes, and no calls."""
+    """Return True if a condition tests top-level columns that kernels may read, and no calls."""
     columns = (n for n in node.walk() if n.op is Op.COLUMN)
     return (
         not any(n.op in (Op.UNKNOWN, Op.CALL) for n in node.walk())

@@ -93,11 +93,11 @@ class _Lists:
         items, n = from_array(part), len(found)
         valid = np.zeros(n, np.bool_)
         valid[found] = np.broadcast_to(items.valid, len(part))[at[found]]
-        if isinstance(items.lanes, np.ndarray):
-            lanes = np.zeros(n, items.lanes.dtype)
-            lanes[found] = items.lanes[at[found]]
-            return Values(call.dtype, lanes, valid, np.zeros(n, np.bool_))
-        taken = pc.take(items.lanes, arrow_of(np.where(found, at, 0), found))
+        if isinstance(items.array, np.ndarray):
+            chosen = np.zeros(n, items.array.dtype)
+            chosen[found] = items.array[at[found]]
+            return Values(call.dtype, chosen, valid, np.zeros(n, np.bool_))
+        taken = pc.take(items.array, arrow_of(np.where(found, at, 0), found))
         return Values(call.dtype, taken, valid, np.zeros(n, np.bool_))
 
 
@@ -129,7 +129,7 @@ def of_column(n: Node, column: Callable[[Node], pa.Array]) -> Values | None:
     unknown = lists.unknown()
     return Values(
         found.dtype,
-        found.lanes,
+        found.array,
         found.valid & ~unknown & ~found.may_raise,
         found.may_raise | unknown,
     )
@@ -181,7 +181,7 @@ def _at(call: Call, lists: _Lists, index: object) -> Values | None:
         raises = lists.valid
     elif call.session.ansi and call.name in ("element_at", "[]"):
         raises = lists.valid & ~within
-    return Values(out.dtype, out.lanes, out.valid, raises)
+    return Values(out.dtype, out.array, out.valid, raises)
 
 
 def _value(call: Call, lists: _Lists, key: object) -> Values | None:

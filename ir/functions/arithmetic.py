@@ -17,7 +17,7 @@ from skipstone.ir.interval import Interval, corners
 from skipstone.ir.node import Node, Op
 from skipstone.ir.session import CannotJudge, Session
 from skipstone.ir.types import DType, Kind
-from skipstone.ir.values import NO, Data, Mask, lane_type_of
+from skipstone.ir.values import NO, Data, Mask, numpy_type_of
 
 NUMERIC: Final = (Kind.INT, Kind.FLOAT, Kind.DECIMAL)
 
@@ -139,11 +139,11 @@ def wrap(values: Data, dtype: DType) -> tuple[Data, Mask]:
     low, high = dtype.lowest, dtype.highest
     bad = np.asarray((values < low) | (values > high), np.bool_)
     if not bad.any():
-        return values.astype(lane_type_of(dtype)), bad
+        return values.astype(numpy_type_of(dtype)), bad
     span = 2**dtype.bits
     out = values.astype(object)
     out[bad] = (out[bad] - low) % span + low
-    return out.astype(lane_type_of(dtype)), bad
+    return out.astype(numpy_type_of(dtype)), bad
 
 
 def wide_for(a: Data, unit: int) -> Data:

@@ -23,7 +23,7 @@ from skipstone.ir.interval import Interval, anything
 from skipstone.ir.node import Node
 from skipstone.ir.session import CannotJudge, Session
 from skipstone.ir.types import DType, Kind, list_type
-from skipstone.ir.values import YES, Mask, Values, lane_type_of
+from skipstone.ir.values import YES, Mask, Values, numpy_type_of
 
 Array = tuple[Any, ...]
 RAISES: Final = object()  # the result of a row for which Spark raises an error
@@ -50,7 +50,7 @@ def row_values(
         valid, may_raise = valid & a.valid, may_raise | a.may_raise
     use = np.broadcast_to(~may_raise & (valid if strict else YES), n)
     columns = [_listed(a, n) for a in args]
-    out = np.empty(n, lane_type_of(call.dtype))
+    out = np.empty(n, numpy_type_of(call.dtype))
     out[:] = None if call.dtype.element is not None else b"" if out.dtype == object else 0
     found_valid, raised = np.zeros(n, np.bool_), np.array(np.broadcast_to(may_raise, n))
     for i in np.flatnonzero(use).tolist():

@@ -192,7 +192,7 @@ def evaluate(n: Node, args: tuple[Values, ...]) -> Values:
     if function is None:  # a user-defined function that this process has not registered
         return Values(
             call_of(n).dtype,
-            constant(None, call_of(n).dtype).lanes,
+            constant(None, call_of(n).dtype).array,
             np.ones(1, np.bool_),
             np.ones(1, np.bool_),
         )

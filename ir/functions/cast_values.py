@@ -26,7 +26,7 @@ from skipstone.ir.functions.arithmetic import exact, half_up, reach, rounded, to
 from skipstone.ir.interval import Interval, unknown
 from skipstone.ir.session import CannotJudge
 from skipstone.ir.types import DType, Kind
-from skipstone.ir.values import NO, Data, lane_type_of, lanes_of
+from skipstone.ir.values import NO, Data, axis_values_of, numpy_type_of
 from skipstone.ir.zones import DAY, shifts_of
 
 MICROS: Final = 10**6
@@ -34,7 +34,7 @@ MICROS: Final = 10**6
 
 def unchanged(call: Call, a: Data) -> Any:
     """Keep the values and change their NumPy type only."""
-    return a.astype(lane_type_of(call.dtype))
+    return a.astype(numpy_type_of(call.dtype))
 
 
 def clipped(call: Call, a: Data) -> Any:
@@ -118,17 +118,17 @@ def float_to_decimal(call: Call, a: Data) -> Any:
         size = max(exact_sizes)
         bad[i] = VALUE_UNKNOWN if len(exact_sizes) > 1 else size > most
         out[i] = min(size, most) * (1 if x > 0 else -1)
-    return out.astype(lane_type_of(call.dtype)), bad
+    return out.astype(numpy_type_of(call.dtype)), bad
 
 
 def number_to_float(call: Call, a: Data) -> Any:
     """Cast integers, booleans and decimals to a float, rounded once."""
     source, to = call.types[0], call.dtype
     if source.kind is not Kind.DECIMAL:
-        return a.astype(lane_type_of(to))
+        return a.astype(numpy_type_of(to))
     unit = 10**source.scale
     if to.bits != 64 or source.scale > 22 or a.dtype == object:
-        return np.array([to_float(Fraction(int(v), unit), to) for v in a], lane_type_of(to))
+        return np.array([to_float(Fraction(int(v), unit), to) for v in a], numpy_type_of(to))
     # If both are exact as doubles, their quotient is rounded only once.
     out = a.astype(np.float64) / unit
     if reach(a) > 2**53:
@@ -224,7 +224,7 @@ def text_to(call: Call, a: Data) -> Any:
     Unless a CAST raises errors, text that certainly has no value is bad. All other text that is not
     plain is unknown.
     """
-    out, bad = np.empty(len(a), lane_type_of(call.dtype)), np.zeros(len(a), np.uint8)
+    out, bad = np.empty(len(a), numpy_type_of(call.dtype)), np.zeros(len(a), np.uint8)
     # TRY_CAST reads text as in ANSI mode, in every session.
     session = replace(call.session, ansi=call.session.ansi or call.name == "try_cast")
     for i, raw in enumerate(a.tolist()):
@@ -285,7 +285,7 @@ def text_column_to(call: Call, a: Any) -> Any:
         within = (inside == 0) | (inside == -1)
         plain[plain] = within
         cast = pc.filter(cast, arrow_of(within))
-    values = lanes_of(cast, to)
+    values = axis_values_of(cast, to)
     if plain.all():
         return values
     others = pc.dictionary_encode(pc.filter(a, arrow_of(~plain)))

@@ -52,7 +52,7 @@ from skipstone.ir.interval import Interval, apply, corners_where
 from skipstone.ir.node import Node, Op
 from skipstone.ir.session import CannotJudge, Session
 from skipstone.ir.types import DType, Kind
-from skipstone.ir.values import Data, lane_type_of
+from skipstone.ir.values import Data, numpy_type_of
 
 
 def _fails(call: Call) -> Policy:
@@ -131,7 +131,7 @@ RULES: Final[dict[tuple[Kind, Kind], Function]] = {
     (_FLOAT, _STAMP): _rule(float_to_timestamp, monotone=True, bad=_fails_or_null, saturates=True),
     (_DECIMAL, _STAMP): _rule(decimal_to_timestamp, monotone=True, bad="unknown", saturates=True),
     (_STAMP, _FLOAT): _rule(
-        lambda call, a: (a / MICROS).astype(lane_type_of(call.dtype)), monotone=True
+        lambda call, a: (a / MICROS).astype(numpy_type_of(call.dtype)), monotone=True
     ),
     (_STAMP, _DATE): _rule(wall_to_date, monotone=True),
     (_STAMP, _STRING): _rule(to_text(show_wall), monotone=True, bad="unknown"),

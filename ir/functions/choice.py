@@ -89,21 +89,21 @@ def _case_rows(call: Call, args: tuple[Values, ...]) -> Values:
 def _pick(dtype: DType, picks: list[tuple[Values, Mask]], may_raise: Mask) -> Values:
     """Take each row from the one value whose mask is set."""
     data, valid, lost_rows = _stored(dtype, [v for v, _ in picks]), NO, may_raise
-    lanes = constant(None, dtype).lanes
+    array = constant(None, dtype).array
     for stored, (v, mask) in zip(data, picks, strict=True):
-        lanes = _where(mask, stored, lanes)
+        array = _where(mask, stored, array)
         valid = valid | (mask & v.valid)
         lost_rows = lost_rows | (mask & v.may_raise)
-    return Values(dtype, lanes, valid, lost_rows)
+    return Values(dtype, array, valid, lost_rows)
 
 
 def _stored(dtype: DType, values: list[Values]) -> list[Any]:
     """Return the rows of several values, all as Arrow text or all as NumPy arrays."""
-    if not any(isinstance(v.lanes, pa.Array) for v in values):
-        return [v.lanes for v in values]
+    if not any(isinstance(v.array, pa.Array) for v in values):
+        return [v.array for v in values]
     to = pa.large_string() if dtype.kind is Kind.STRING else pa.large_binary()
     return [
-        v.lanes if isinstance(v.lanes, pa.Array) else pa.array(v.lanes, pa.large_binary()).cast(to)
+        v.array if isinstance(v.array, pa.Array) else pa.array(v.array, pa.large_binary()).cast(to)
         for v in values
     ]
 

@@ -125,8 +125,8 @@ def _shift(op: Callable[[Data, Data], Data], unsigned: bool = False) -> Function
     def point(call: Call, a: Data, count: Data) -> Data:
         bits = call.dtype.bits
         values = a.astype(np.int64 if bits == 64 else np.int32)
-        lanes = values.view(f"u{bits // 8}") if unsigned else values
-        found = op(lanes, (count & (bits - 1)).astype(lanes.dtype))
+        words = values.view(f"u{bits // 8}") if unsigned else values
+        found = op(words, (count & (bits - 1)).astype(words.dtype))
         return np.asarray(found.view(values.dtype), np.int64)
 
     return Function(_shift_signature, point)

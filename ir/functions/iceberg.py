@@ -29,7 +29,7 @@ from skipstone.ir.node import Node
 from skipstone.ir.partitioning.transforms import Transform
 from skipstone.ir.session import CannotJudge, Session
 from skipstone.ir.types import DType
-from skipstone.ir.values import TEXT, Data, lane_type_of
+from skipstone.ir.values import TEXT, Data, numpy_type_of
 
 TIMES: Final = {
     "system.years": "year",
@@ -84,8 +84,8 @@ def _transformed(name: str, call: Call, width: Data, a: Data) -> Data:
     transform = Transform(name, int(only_value(width)))
     if call.types[1].kind in TEXT:
         result = transform.apply(pa.array(a, pa.large_binary()), call.types[1])
-        return np.asarray(result.to_numpy(zero_copy_only=False), lane_type_of(call.dtype))
-    return np.asarray(transform.apply(a, call.types[1]), lane_type_of(call.dtype))
+        return np.asarray(result.to_numpy(zero_copy_only=False), numpy_type_of(call.dtype))
+    return np.asarray(transform.apply(a, call.types[1]), numpy_type_of(call.dtype))
 
 
 def _truncate(call: Call, width: Data, a: Data) -> Any:

@@ -28,7 +28,7 @@ from skipstone.ir.interval import Interval
 from skipstone.ir.node import Node
 from skipstone.ir.session import CannotJudge, Session
 from skipstone.ir.types import DType, Kind
-from skipstone.ir.values import NO, Data, lane_type_of
+from skipstone.ir.values import NO, Data, numpy_type_of
 
 
 def _whole(args: tuple[Node, ...], session: Session) -> Signature:
@@ -119,7 +119,7 @@ def _round(call: Call, a: Data, digits: Data | None = None) -> Any:
     sizes, certain = rounded(values, decimals, 64)
     with np.errstate(all="ignore"):
         near = np.copysign(sizes / 10.0**decimals, values)
-    out, bad = near.astype(lane_type_of(call.dtype)), np.zeros(len(a), np.uint8)
+    out, bad = near.astype(numpy_type_of(call.dtype)), np.zeros(len(a), np.uint8)
     for i in np.flatnonzero(~certain).tolist():
         x = float(values[i])
         if not np.isfinite(x):

@@ -145,7 +145,7 @@ class Transform:
             steps = self.floor(
                 numbers if numbers.dtype == object else numbers.astype(np.int64), source
             )
-        return steps if steps.dtype == object else steps.astype(result.lane_type)
+        return steps if steps.dtype == object else steps.astype(result.numpy_type)
 
     def floor(self, v: Any, source: DType) -> Any:
         """Return the partition value before it is fitted into a type.

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from skipstone.ir.node import Node, Op
 from skipstone.kernels.gpu.cuda_header import HEADER, SETS
-from skipstone.kernels.run.emit import INPUTS, Body, emit, input_lanes, input_number, join
+from skipstone.kernels.run.emit import INPUTS, Body, emit, input_number, input_types, join
 
 # A test judges the container of its lane.
 EMIT: Final = {
@@ -118,18 +118,18 @@ def tables(rows: Sequence[Sequence[np.generic]]) -> list[npt.NDArray[np.generic]
         rows: `Launch.params` of each launch.
 
     Returns:
-        One array for each lane type, in the order of first use: its literals in the first launch,
+        One array for each NumPy type, in the order of first use: its literals in the first launch,
             then those in the second, and so on.
     """
     return [
-        np.array([p for row in rows for p in row if p.dtype == lane_type], lane_type)
-        for lane_type in dict.fromkeys(p.dtype for p in rows[0])
+        np.array([p for row in rows for p in row if p.dtype == numpy_type], numpy_type)
+        for numpy_type in dict.fromkeys(p.dtype for p in rows[0])
     ]
 
 
 def _width(shape: DeviceShape) -> int:
     """Return the bytes of all bounds of a container."""
-    return sum(np.dtype(t).itemsize for t in input_lanes(shape.roots, Op.ARRAY))
+    return sum(np.dtype(t).itemsize for t in input_types(shape.roots, Op.ARRAY))
 
 
 def _masks(shape: DeviceShape) -> int:
@@ -138,7 +138,7 @@ def _masks(shape: DeviceShape) -> int:
 
 def _arguments(shape: DeviceShape) -> list[str]:
     kinds = {
-        op: [TYPES[t] for t in input_lanes(shape.roots, op)] for op in (Op.ARRAY, Op.PARAM, Op.SET)
+        op: [TYPES[t] for t in input_types(shape.roots, op)] for op in (Op.ARRAY, Op.PARAM, Op.SET)
     }
     literals = [f"const {t} p{i}" for i, t in enumerate(kinds[Op.PARAM])]
     if shape.variant == "many":
@@ -157,7 +157,7 @@ def _arguments(shape: DeviceShape) -> list[str]:
             for i in range(sum(1 for r in shape.roots if r.op is not Op.LITERAL))
         ),
         *(f"const {t}* __restrict__ a{i}" for i, t in enumerate(kinds[Op.ARRAY])),
-        *(f"const u32* __restrict__ q{i}" for i in range(len(input_lanes(shape.roots, Op.PLANE)))),
+        *(f"const u32* __restrict__ q{i}" for i in range(len(input_types(shape.roots, Op.PLANE)))),
         *literals,
         *(f"const {t}* __restrict__ s{i}" for i, t in enumerate(kinds[Op.SET])),
     ]
@@ -208,7 +208,7 @@ class _Logic(NamedTuple):
 def _logic(shape: DeviceShape, body: Body) -> _Logic:
     roots, ranks = [o for o in body.outputs if o is not None], _ranks(shape)
     votes = [f"vote({join(mask.op, list(mask.tests), EMIT)})" for mask in body.masks]
-    planes = [f"const u32 k{p} = q{p}[w];" for p in range(len(input_lanes(shape.roots, Op.PLANE)))]
+    planes = [f"const u32 k{p} = q{p}[w];" for p in range(len(input_types(shape.roots, Op.PLANE)))]
     if len(votes) > MAX_MASKS:
         return _Logic(
             [f"v{i}" for i in range(len(roots))],
@@ -321,7 +321,7 @@ def _walk(
         *(f"    {line}" for line in places),
         *(
             f"    const {TYPES[t]} x{a} = {bound.format(a)};"
-            for a, t in enumerate(input_lanes(shape.roots, Op.ARRAY))
+            for a, t in enumerate(input_types(shape.roots, Op.ARRAY))
         ),
         *(f"    {line}" for line in logic.each),
         "}",
@@ -340,7 +340,7 @@ def _word(k: str) -> str:
 
 
 def _many(shape: DeviceShape, body: Body) -> list[str]:
-    size, kinds, logic = tile(shape), input_lanes(shape.roots, Op.ARRAY), _logic(shape, body)
+    size, kinds, logic = tile(shape), input_types(shape.roots, Op.ARRAY), _logic(shape, body)
     return [
         *_start(shape, "(n + 63) >> 6 << 1"),
         *(f"{TYPES[t]} b{a}[{size}];" for a, t in enumerate(kinds)),
@@ -353,7 +353,7 @@ def _many(shape: DeviceShape, body: Body) -> list[str]:
         "const i64 w = writes ? first + lane : first;",
         *logic.after,
         "for (i64 row = 0; row < rows; ++row) {",
-        *(f"    {line}" for line in _literals(input_lanes(shape.roots, Op.PARAM))),
+        *(f"    {line}" for line in _literals(input_types(shape.roots, Op.PARAM))),
         *(f"    u32 {name} = 0;" for name in logic.kept),
         "    #pragma unroll",
         f"    for (u32 j = 0; j < {size}; ++j) {{",

@@ -120,7 +120,7 @@ def positions_text() -> str:
     )
 
 
-def check_text(lane_type: str, sides: tuple[str | None, str | None]) -> str:
+def check_text(numpy_type: str, sides: tuple[str | None, str | None]) -> str:
     """Return the kernel that finds unknown bounds.
 
     `kernel(n, low_lost, high_lost, low, high, low_mask, low_first, high_mask, high_first)` sets a
@@ -129,13 +129,13 @@ def check_text(lane_type: str, sides: tuple[str | None, str | None]) -> str:
 
 
     Args:
-        lane_type: The type of the bounds. "bool": bytes, unknown unless 0 or 1. "datetime64":
+        numpy_type: The type of the bounds. "bool": bytes, unknown unless 0 or 1. "datetime64":
             NumPy's, where NaT is unknown.
         sides: One for the lower and one for the upper bound. "all": there is no mask. "bits" or
             "bytes": there is a mask, in which the first bound has number `first`. None: there is no
             such bound, and the kernel lacks its arguments.
     """
-    kind = TYPES[{"bool": "uint8", "datetime64": "int64"}.get(lane_type, lane_type)]
+    kind = TYPES[{"bool": "uint8", "datetime64": "int64"}.get(numpy_type, numpy_type)]
     names = [
         (name, side) for name, side in zip(("low", "high"), sides, strict=True) if side is not None
     ]
@@ -148,7 +148,7 @@ def check_text(lane_type: str, sides: tuple[str | None, str | None]) -> str:
     nan = " && {0}[at] == {0}[at]"  # NaN differs from itself
     nat = " && {0}[at] > -9223372036854775807ll - 1"
     proper = {"bool": " && {0}[at] <= 1", "datetime64": nat, "float32": nan, "float64": nan}.get(
-        lane_type, ""
+        numpy_type, ""
     )
     inverted = (
         "here && knows_low && knows_high && low[at] > high[at]" if len(names) == 2 else "false"
@@ -185,14 +185,14 @@ def check_text(lane_type: str, sides: tuple[str | None, str | None]) -> str:
     )
 
 
-def replace_unknown_text(lane_type: str) -> str:
+def replace_unknown_text(numpy_type: str) -> str:
     """Return `kernel(n, out, values, unknown_bits, end)`, which replaces unknown bounds.
 
     They become the end of their type.
 
     A bound is unknown where its bit in `unknown_bits` is set. A thread writes one value.
     """
-    kind = TYPES[lane_type]
+    kind = TYPES[numpy_type]
     return _text(
         [
             "const i64 n",

@@ -187,12 +187,12 @@ class CupyDevice:
                 raise
             return []
 
-    def empty(self, count: int, lane_type: str) -> DeviceArray:
+    def empty(self, count: int, numpy_type: str) -> DeviceArray:
         """Allocate an uninitialized array from CuPy's current memory pool."""
-        with self._on_device("allocate {:,} bytes", count * np.dtype(lane_type).itemsize):
-            return self._cupy.empty(count, lane_type)
+        with self._on_device("allocate {:,} bytes", count * np.dtype(numpy_type).itemsize):
+            return self._cupy.empty(count, numpy_type)
 
-    def adopt(self, pointer: int, count: int, lane_type: str, owner: object) -> DeviceArray:
+    def adopt(self, pointer: int, count: int, numpy_type: str, owner: object) -> DeviceArray:
         """Return an array over memory that another library allocated.
 
         Unaligned memory is copied, and the stream is synchronized as in `upload`.
@@ -200,7 +200,7 @@ class CupyDevice:
         Raises:
             DeviceError: the memory is on another device or on the host.
         """
-        size = np.dtype(lane_type).itemsize
+        size = np.dtype(numpy_type).itemsize
         with self._on_device("use an array of another library"):
             cuda = self._cupy.cuda
             lies = cuda.runtime.pointerGetAttributes(pointer).device
@@ -217,10 +217,10 @@ class CupyDevice:
                 cuda.UnownedMemory(pointer, count * size, owner, self._number), 0
             )
             if pointer % size:
-                copy = self._cupy.ndarray((count * size,), np.uint8, memory).copy().view(lane_type)
+                copy = self._cupy.ndarray((count * size,), np.uint8, memory).copy().view(numpy_type)
                 cuda.get_current_stream().synchronize()
                 return copy
-            return self._cupy.ndarray((count,), lane_type, memory)
+            return self._cupy.ndarray((count,), numpy_type, memory)
 
     def from_dlpack(self, given: Any) -> Any:
         """Convert a DLPack object to an array with `__cuda_array_interface__`."""

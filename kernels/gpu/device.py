@@ -34,11 +34,11 @@ class Device(Protocol):
         """Copy a host array to the device; the copy is complete when this returns."""
         ...
 
-    def empty(self, count: int, lane_type: str) -> DeviceArray:
-        """Allocate an uninitialized array of a lane type, shape (count,)."""
+    def empty(self, count: int, numpy_type: str) -> DeviceArray:
+        """Allocate an uninitialized array of a NumPy type, shape (count,)."""
         ...
 
-    def adopt(self, pointer: int, count: int, lane_type: str, owner: object) -> DeviceArray:
+    def adopt(self, pointer: int, count: int, numpy_type: str, owner: object) -> DeviceArray:
         """Return an array over values that are already on the device.
 
         Aligned values are not copied; a copy is complete when this returns. The array keeps `owner`
@@ -47,7 +47,7 @@ class Device(Protocol):
         Args:
             pointer: The address of the first value.
             count: The number of values.
-            lane_type: Their type.
+            numpy_type: Their type.
             owner: The object that owns the memory.
         """
         ...

@@ -49,7 +49,7 @@ class ExternalArray:
     owner: object
 
     def suits(self, dtype: DType) -> bool:
-        """Return True if its values are bounds of a column in place: lanes of its type and unit."""
+        """Return True if a column of the type can use its values as bounds in place."""
         if (
             self.numpy_type is None
             or not dtype.ordered
@@ -59,7 +59,7 @@ class ExternalArray:
             return False
         return (
             from_arrow(self.type) == dtype
-            and np.dtype(self.numpy_type).itemsize == np.dtype(dtype.lane_type).itemsize
+            and np.dtype(self.numpy_type).itemsize == np.dtype(dtype.numpy_type).itemsize
         )
 
     def check_device(self, device: Device) -> None:
@@ -198,8 +198,8 @@ def _has_dlpack(given: Any) -> bool:
 
 def _of_interface(given: Any, interface: Any, name: str) -> ExternalArray:
     try:
-        lane_type = np.dtype(interface["typestr"])
-        kind = pa.from_numpy_dtype(lane_type) if lane_type.isnative else None
+        numpy_type = np.dtype(interface["typestr"])
+        kind = pa.from_numpy_dtype(numpy_type) if numpy_type.isnative else None
     except (TypeError, pa.ArrowException):
         kind = None
     if kind is None:
@@ -209,7 +209,7 @@ def _of_interface(given: Any, interface: Any, name: str) -> ExternalArray:
         )
     shape, strides = tuple(interface["shape"]), interface.get("strides")
     if len(shape) != 1 or (
-        strides is not None and shape[0] > 1 and strides[0] != lane_type.itemsize
+        strides is not None and shape[0] > 1 and strides[0] != numpy_type.itemsize
     ):
         raise StatisticsError(
             f"{name} is an array of shape {shape} and strides {strides}; expected one dimension "
@@ -225,7 +225,7 @@ def _of_interface(given: Any, interface: Any, name: str) -> ExternalArray:
     return ExternalArray(
         kind,
         shape[0],
-        lane_type.name,
+        numpy_type.name,
         (interface["data"][0],),
         None if mask is None else mask["data"][0],
         bits,
@@ -342,9 +342,9 @@ def _of_arrow(
             prefix = "float"
         elif pa.types.is_unsigned_integer(arrow_type):
             prefix = "uint"
-        lane_type = f"{prefix}{width * 8}"
+        numpy_type = f"{prefix}{width * 8}"
         return ExternalArray(
-            arrow_type, n, lane_type, (buffers[1] + first * width,), mask, True, first, owner
+            arrow_type, n, numpy_type, (buffers[1] + first * width,), mask, True, first, owner
         )
     texts = (
         pa.types.is_string(arrow_type)

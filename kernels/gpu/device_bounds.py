@@ -19,7 +19,7 @@ from skipstone.kernels.gpu.device_arrays import ExternalArray
 from skipstone.kernels.pack.narrow import end_of
 
 
-def device_lanes(
+def bounds_on_device(
     device: Device, dtype: DType, low: ExternalArray | None, high: ExternalArray | None
 ) -> list[DeviceArray | None]:
     """Return the lower and the upper bounds of a column.
@@ -32,7 +32,7 @@ def device_lanes(
             given.
 
     Returns:
-        Lanes of the column's type in device memory; None for a side whose bounds are all unknown.
+        Arrays of the column's type in device memory; None for a side without known bounds.
     """
     sides = [
         None if f is None else "all" if f.mask is None else "bits" if f.bits else "bytes"
@@ -64,8 +64,8 @@ def device_lanes(
         for side in (False, True)
     ]
     if any(
-        lanes is not None and lanes is not values.get(side)
-        for side, lanes in zip((False, True), found, strict=True)
+        bounds is not None and bounds is not values.get(side)
+        for side, bounds in zip((False, True), found, strict=True)
     ):
         device.settle()  # repaired copies are read on other streams too
     return found
@@ -79,10 +79,10 @@ def _replace_unknown(
         return None
     if not unknown:
         return values
-    out = device.empty(n, dtype.lane_type)
-    end = np.dtype(dtype.lane_type).type(end_of(dtype, dtype.lane_type, high=high))
+    out = device.empty(n, dtype.numpy_type)
+    end = np.dtype(dtype.numpy_type).type(end_of(dtype, dtype.numpy_type, high=high))
     device.start(
-        device.function(cuda_tools.replace_unknown_text(dtype.lane_type)),
+        device.function(cuda_tools.replace_unknown_text(dtype.numpy_type)),
         -(-n // THREADS),
         [np.int64(n), out, values, unknown_bits, end],
     )

@@ -49,7 +49,7 @@ def literals_fit(launch: Launch) -> bool:
 
 
 def _pointers(launch: Launch) -> int:
-    """Return the number of arguments besides literals; it includes one table for each lane type."""
+    """Return the number of arguments besides literals; it includes a table for each NumPy type."""
     return (
         len(launch.arrays)
         + len(launch.planes)

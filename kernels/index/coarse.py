@@ -21,10 +21,10 @@ from skipstone.kernels.pack.narrow import clamp
 from skipstone.kernels.run import pool
 
 if TYPE_CHECKING:
-    from skipstone.kernels.pack.bounds import Lanes
+    from skipstone.kernels.pack.bounds import BoundArray
     from skipstone.kernels.pack.columns import Column
 
-LANE: Final = "uint16"
+PLACE_TYPE: Final = "uint16"
 LAST: Final = (1 << 16) - 2  # a rank may be greater by one
 SAMPLE: Final = 1 << 14  # sampled bounds of each side
 PART: Final = 1 << 16  # containers of a task of the pool
@@ -57,13 +57,13 @@ class Grid:
         return LAST if high else 0
 
     def place(self, value: int | float) -> int:
-        """Return the place of one value of the lane's kind, of any size."""
+        """Return the place of one value, of any size."""
         if isinstance(self.base, int):
             return max(0, min((int(value) - self.base) >> self.shift, LAST))
-        return int(self.places(np.array([value], self.of.lane_type))[0])
+        return int(self.places(np.array([value], self.of.numpy_type))[0])
 
-    def places(self, values: Lanes) -> Places:
-        """Return the places of lanes."""
+    def places(self, values: BoundArray) -> Places:
+        """Return the places of values."""
         if isinstance(self.base, float):
             with np.errstate(over="ignore"):
                 # Each step rounds, and keeps the order.
@@ -78,7 +78,7 @@ class Grid:
         largest = int(np.iinfo(values.dtype).max)  # type: ignore[type-var]
         top = min(self.base + ((LAST + 1) << self.shift) - 1, largest)
         clipped = np.clip(values, values.dtype.type(self.base), values.dtype.type(top))
-        # The difference may exceed the lane, and is right as an unsigned word.
+        # The difference may exceed the signed type, and is right as an unsigned word.
         base = np.array(self.base, values.dtype).view(np.uint64)
         steps = (clipped.view(np.uint64) - base) >> np.uint64(self.shift)
         return np.asarray(np.minimum(steps, LAST), np.uint16)
@@ -99,7 +99,7 @@ class Grid:
             least = axis
         else:
             if self.of.narrowed:
-                axis = clamp(op, axis, self.of.dtype, self.of.lane_type)
+                axis = clamp(op, axis, self.of.dtype, self.of.numpy_type)
             least = axis + (op in (Op.LE, Op.GT))
         # LT and LE are bound < least. The others are bound >= least; for integers, bound > least -
         # 1.
@@ -110,10 +110,10 @@ class Grid:
         if self.of.codes is not None:
             firsts, lasts = (self.places(codes) for codes in self.of.codes.runs(values))
         else:
-            lanes = np.asarray(values, self.of.dtype.lane_type)
+            points = np.asarray(values, self.of.dtype.numpy_type)
             if self.of.narrowed:
-                lanes = lanes.clip(self.of.end(high=False), self.of.end(high=True))
-            firsts = lasts = self.places(lanes.astype(self.of.lane_type))
+                points = points.clip(self.of.end(high=False), self.of.end(high=True))
+            firsts = lasts = self.places(points.astype(self.of.numpy_type))
         apart = firsts[1:] > lasts[:-1]
         return firsts[np.append(True, apart)], lasts[np.append(apart, True)]
 
@@ -123,10 +123,10 @@ def fitted(c: Column) -> Grid | None:
 
     None: places would not be narrower, or they would decide nothing.
     """
-    lanes = [b for b in (c.low, c.high) if b is not None]
-    if not lanes or lanes[0].dtype.itemsize <= 2:
+    sides = [b for b in (c.low, c.high) if b is not None]
+    if not sides or sides[0].dtype.itemsize <= 2:
         return None
-    sampled = np.concatenate([b[:: max(len(b) // SAMPLE, 1)] for b in lanes])
+    sampled = np.concatenate([b[:: max(len(b) // SAMPLE, 1)] for b in sides])
     known = np.sort(sampled[(sampled != c.end(high=False)) & (sampled != c.end(high=True))])
     if not len(known):
         return None
@@ -147,7 +147,7 @@ def fitted(c: Column) -> Grid | None:
     return Grid(bare, base, scale=min(LAST / 2 / half, 1e300) if half > 0 else 1.0)
 
 
-def encoded(values: Lanes, grid: Grid) -> Places:
+def encoded(values: BoundArray, grid: Grid) -> Places:
     """Return the places of all containers' bounds."""
     out = np.empty(len(values), np.uint16)
 

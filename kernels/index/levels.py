@@ -19,8 +19,8 @@ from skipstone.ir.lower import Program
 from skipstone.ir.node import Path
 from skipstone.ir.types import DType
 from skipstone.kernels.index.blocks import Blocks, Positions
-from skipstone.kernels.index.coarse import LANE, encoded, fitted
-from skipstone.kernels.pack.bounds import Lanes
+from skipstone.kernels.index.coarse import PLACE_TYPE, encoded, fitted
+from skipstone.kernels.pack.bounds import BoundArray
 from skipstone.kernels.pack.columns import Column
 from skipstone.kernels.pack.packed import Packed
 from skipstone.kernels.pack.planes import Mask, Plane, both_of, plane_of, unpack, word_count
@@ -74,7 +74,7 @@ class Coarse(Packed):
         if grid is None:
             return column
         low, high = (None if b is None else encoded(b, grid) for b in (column.low, column.high))
-        return replace(column, lane_type=LANE, low=low, high=high, codes=grid)
+        return replace(column, numpy_type=PLACE_TYPE, low=low, high=high, codes=grid)
 
     def pack_rows(self) -> Plane:
         """Return the source's plane of containers that may hold rows."""
@@ -145,8 +145,8 @@ def any_of(plane: Plane, blocks: Blocks) -> Plane:
 
 
 def _ends(
-    values: Lanes, has_value: Plane, blocks: Blocks, reduce: np.ufunc, neutral: float | int
-) -> Lanes:
+    values: BoundArray, has_value: Plane, blocks: Blocks, reduce: np.ufunc, neutral: float | int
+) -> BoundArray:
     """Return the least or greatest bound in each block, of containers that hold values."""
     out = np.empty(blocks.count, values.dtype)
 
@@ -184,8 +184,8 @@ def _bits(plane: Plane, start: int, stop: int) -> Mask:
     return unpack(plane[first : word_count(stop)], stop - first * 64)[start - first * 64 :]
 
 
-def _last(lane_type: np.dtype[Any], sign: int) -> float | int:
-    """Return the greatest value of a lane, or the least."""
-    if lane_type.kind == "f":
+def _last(numpy_type: np.dtype[Any], sign: int) -> float | int:
+    """Return the greatest value of a type, or the least."""
+    if numpy_type.kind == "f":
         return sign * np.inf
-    return int(np.iinfo(lane_type).max if sign > 0 else np.iinfo(lane_type).min)
+    return int(np.iinfo(numpy_type).max if sign > 0 else np.iinfo(numpy_type).min)

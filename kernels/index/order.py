@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from skipstone.ir.node import Path
 from skipstone.ir.types import DType
-from skipstone.kernels.pack.bounds import Lanes
+from skipstone.kernels.pack.bounds import BoundArray
 from skipstone.kernels.pack.columns import Column
 from skipstone.kernels.pack.packed import Packed
 from skipstone.kernels.pack.planes import Plane, pack, unpack
@@ -61,7 +61,7 @@ class Reordered(Packed):
 
     def pack(self, path: Path, dtype: DType) -> Column:
         """Return the column's statistics in this order."""
-        return self.full.column(path, dtype).rearranged(self._lanes, self._plane)
+        return self.full.column(path, dtype).rearranged(self._bounds, self._plane)
 
     def pack_rows(self) -> Plane:
         """Return the plane of containers that may hold rows, in this order."""
@@ -77,7 +77,7 @@ class Reordered(Packed):
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "_order": self.order, "_guard": None}
 
-    def _lanes(self, values: Lanes) -> Lanes:
+    def _bounds(self, values: BoundArray) -> BoundArray:
         out, order = np.empty(len(values), values.dtype), self.order
 
         def work(first: int, stop: int) -> None:
@@ -97,8 +97,8 @@ def order_of(columns: Sequence[Column], n: int) -> Order:
 
     With several columns they are sorted along a Hilbert curve.
     """
-    lanes = [c.low if c.low is not None else c.high for c in columns]
-    known = [b for b in lanes if b is not None]
+    sides = [c.low if c.low is not None else c.high for c in columns]
+    known = [b for b in sides if b is not None]
     narrow: type[np.signedinteger[Any]] = np.int32 if n < 2**31 else np.int64
     if not known:
         return np.arange(n, dtype=narrow)
@@ -119,7 +119,7 @@ def order_of(columns: Sequence[Column], n: int) -> Order:
     return np.argsort(key, kind="stable").astype(narrow)
 
 
-def _cuts(values: Lanes, bits: int) -> Any:
+def _cuts(values: BoundArray, bits: int) -> Any:
     """Return values that cut a sample into 2 ** bits parts of equal size."""
     sampled = np.sort(values[:: max(len(values) // SAMPLE, 1)])
     return sampled[np.arange(1, 1 << bits) * len(sampled) >> bits]

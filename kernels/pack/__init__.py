@@ -1,1 +1,1 @@
-"""Pack statistics: bounds and counts become lanes, bit planes and order-preserving codes."""
+"""Pack statistics: bounds and counts become arrays, bit planes and order-preserving codes."""

@@ -17,7 +17,7 @@ from skipstone.kernels.pack.planes import Mask
 
 Side = Literal["min", "max"]
 Given: TypeAlias = pa.Array | pa.ChunkedArray
-Lanes = npt.NDArray[np.generic]
+BoundArray = npt.NDArray[np.generic]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Bounds:
     """One bound of n containers.
 
     Attributes:
-        values: Axis values of the column's lane type, or bytes as a large_binary array for coded
+        values: Axis values of the column's NumPy type, or bytes as a large_binary array for coded
             columns; arbitrary where `known` is false.
         known: Mask of shape (n,), or None if all are known.
     """
@@ -85,23 +85,23 @@ def bounds_of(array: Given, dtype: DType, side: Side) -> Bounds | None:
     return None
 
 
-def lanes_in_place(array: Given, dtype: DType) -> Lanes | None:
-    """Return the bounds in place if they are lanes of the type and all known, else None."""
-    kind, lane_type = array.type, np.dtype(dtype.lane_type)
+def bounds_in_place(array: Given, dtype: DType) -> BoundArray | None:
+    """Return the bounds in place if all have the column's own type and are known, else None."""
+    kind, numpy_type = array.type, np.dtype(dtype.numpy_type)
     if (
         not pa.types.is_primitive(kind)
-        or kind.bit_width != lane_type.itemsize * 8
+        or kind.bit_width != numpy_type.itemsize * 8
         or from_arrow(kind) != dtype
     ):
         return None
     if array.null_count or (isinstance(array, pa.ChunkedArray) and array.num_chunks != 1):
         return None
-    return numbers_of(whole(array).view(pa.from_numpy_dtype(lane_type)))
+    return numbers_of(whole(array).view(pa.from_numpy_dtype(numpy_type)))
 
 
 def _integers(values: npt.NDArray[np.generic], dtype: DType, known: Mask | None) -> Bounds:
-    lane_type = np.dtype(dtype.lane_type)
-    if values.dtype == lane_type:
+    numpy_type = np.dtype(dtype.numpy_type)
+    if values.dtype == numpy_type:
         return Bounds(values, known)
     info = np.iinfo(values.dtype)  # type: ignore[type-var]
     fits: Mask | None = None
@@ -113,7 +113,8 @@ def _integers(values: npt.NDArray[np.generic], dtype: DType, known: Mask | None)
     if fits is not None and fits.all():
         fits = None
     return Bounds(
-        values.astype(lane_type), fits if known is None else known if fits is None else known & fits
+        values.astype(numpy_type),
+        fits if known is None else known if fits is None else known & fits,
     )
 
 
@@ -122,7 +123,7 @@ def _floats(array: pa.Array, source: DType, dtype: DType, known: Mask | None) ->
         return None
     with np.errstate(over="ignore", under="ignore"):
         # Rounds to nearest: JSON's double 0.1 becomes the FLOAT nearest to 0.1 again.
-        return Bounds(numbers_of(array).astype(dtype.lane_type, copy=False), known)
+        return Bounds(numbers_of(array).astype(dtype.numpy_type, copy=False), known)
 
 
 def _rescaled(

@@ -17,17 +17,17 @@ import pyarrow as pa
 from skipstone.ir import compute as pc
 from skipstone.ir.arrow import arrow_of, known_of, plain, whole
 from skipstone.ir.types import DType, Kind
+from skipstone.kernels.pack.bound_arrays import Pair, pack_bounds
 from skipstone.kernels.pack.bounds import (
+    BoundArray,
     Bounds,
     Given,
-    Lanes,
     Side,
+    bounds_in_place,
     bounds_of,
-    lanes_in_place,
 )
 from skipstone.kernels.pack.codes import encode
 from skipstone.kernels.pack.counts import Positions, planes_of
-from skipstone.kernels.pack.lanes import Pair, lanes_of
 from skipstone.kernels.pack.narrow import end_of
 from skipstone.kernels.pack.planes import Mask, Plane
 
@@ -46,7 +46,7 @@ class Column:
 
     Attributes:
         dtype: The column's type.
-        lane_type: The type of the arrays of bounds: `dtype.lane_type`, a narrower one
+        numpy_type: The type of the arrays of bounds: `dtype.numpy_type`, a narrower one
             (kernels/pack/narrow.py), or the type of codes.
         low: The lower bounds, shape (n,); None if unknown everywhere.
         high: The upper bounds, shape (n,); None if unknown everywhere.
@@ -61,9 +61,9 @@ class Column:
     """
 
     dtype: DType
-    lane_type: str
-    low: Lanes | None
-    high: Lanes | None
+    numpy_type: str
+    low: BoundArray | None
+    high: BoundArray | None
     may_hold_value: Plane
     may_hold_null: Plane
     may_hold_nan: Plane
@@ -83,25 +83,25 @@ class Column:
 
     @property
     def narrowed(self) -> bool:
-        """True if lanes are narrower than the type's own, so that literals may need clamping."""
-        return self.codes is None and self.lane_type != self.dtype.lane_type
+        """True if bounds have a type narrower than the column's own: literals may need clamping."""
+        return self.codes is None and self.numpy_type != self.dtype.numpy_type
 
     def known(self, high: bool) -> Mask | None:
         """Return the mask of known bounds of a side, shape (n,); None if none is known.
 
         A bound at the end of its type counts as unknown.
         """
-        lanes = self.high if high else self.low
-        return None if lanes is None else np.asarray(lanes != self.end(high), np.bool_)
+        bounds = self.high if high else self.low
+        return None if bounds is None else np.asarray(bounds != self.end(high), np.bool_)
 
     def end(self, high: bool) -> int | float:
-        """Return the value or code that replaces an unknown bound in the lanes."""
+        """Return the value or code that replaces an unknown bound."""
         if self.codes is not None:
             return self.codes.end(high)
-        return end_of(self.dtype, self.lane_type, high=high)
+        return end_of(self.dtype, self.numpy_type, high=high)
 
     def rearranged(
-        self, bounds: Callable[[Lanes], Lanes], plane: Callable[[Plane], Plane]
+        self, bounds: Callable[[BoundArray], BoundArray], plane: Callable[[Plane], Plane]
     ) -> Column:
         """Return the column of other containers, given what becomes of its arrays and planes."""
         low, high = (None if b is None else bounds(b) for b in (self.low, self.high))
@@ -141,7 +141,7 @@ def pack_column(
 ) -> Column:
     """Pack the statistics of one column.
 
-    Host memory: the result. Bounds that are already lanes of the column's type, and all known, are
+    Host memory: the result. Bounds that already have the column's own type, and are all known, are
     not copied.
 
     Args:
@@ -196,11 +196,11 @@ def pack_column(
             low, high = (without(b, at, stop - first) for b in (low, high))
         return _drop_invalid(low, high, dtype)
 
-    a, b = (None if a is None else lanes_in_place(a, dtype) for a, _ in given)
+    a, b = (None if a is None else bounds_in_place(a, dtype) for a, _ in given)
     if dtype.ordered:
-        bounds = lanes_of(read, dtype, n, (raw.min is not None, raw.max is not None), (a, b))
+        bounds = pack_bounds(read, dtype, n, (raw.min is not None, raw.max is not None), (a, b))
     else:
-        bounds = (dtype.lane_type, None, None)
+        bounds = (dtype.numpy_type, None, None)
     return Column(dtype, *bounds, may_hold_value, parent_may_be_null or nulls, nans)
 
 
@@ -230,7 +230,7 @@ def column_of(
             b = np.where(disorder, codes.end(high=True), b).astype(np.int32)
         return Column(dtype, "int32", a, b, values, nulls, nans, codes)
     if not dtype.ordered or (low is None and high is None):
-        return Column(dtype, dtype.lane_type, None, None, values, nulls, nans)
+        return Column(dtype, dtype.numpy_type, None, None, values, nulls, nans)
     bounds = (low, high)
 
     def read(first: int, stop: int) -> Pair:
@@ -242,14 +242,14 @@ def column_of(
         )
         return low, high
 
-    lanes_in_place = (
+    bounds_in_place = (
         None if low is None or low.known is not None else low.values,
         None if high is None or high.known is not None else high.values,
     )
     n = max(0 if b is None else len(b.values) for b in bounds)
     return Column(
         dtype,
-        *lanes_of(read, dtype, n, (low is not None, high is not None), lanes_in_place),
+        *pack_bounds(read, dtype, n, (low is not None, high is not None), bounds_in_place),
         values,
         nulls,
         nans,

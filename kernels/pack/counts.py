@@ -10,8 +10,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from skipstone.ir.arrow import known_of, numbers_of, whole
+from skipstone.kernels.pack.bound_arrays import CHUNK
 from skipstone.kernels.pack.bounds import Given
-from skipstone.kernels.pack.lanes import CHUNK
 from skipstone.kernels.pack.planes import Mask, Plane, join_parts, plane_of
 from skipstone.kernels.run import pool
 

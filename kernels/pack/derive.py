@@ -23,7 +23,7 @@ from skipstone.ir.lower import Program, Want, condition_of
 from skipstone.ir.merge import merge
 from skipstone.ir.node import Node, Op
 from skipstone.ir.types import DType, Kind
-from skipstone.ir.values import NO, TEXT, Data, Mask, lane_type_of
+from skipstone.ir.values import NO, TEXT, Data, Mask, numpy_type_of
 from skipstone.kernels.pack.bounds import Bounds
 from skipstone.kernels.pack.codes import Dictionary, key_of
 from skipstone.kernels.pack.columns import Column, column_of
@@ -110,7 +110,7 @@ def _in_chunks(n: Node, leaves: dict[Node, LeafReader], count: int) -> Interval:
             whole[first:stop] = part
 
     assert n.dtype is not None
-    out += [np.empty(count, lane_type_of(n.dtype)) for _ in range(2)] + [
+    out += [np.empty(count, numpy_type_of(n.dtype)) for _ in range(2)] + [
         np.empty(count, np.bool_) for _ in range(5)
     ]
     pool.run_chunks(work, count, CHUNK if _is_builtin(n) else count)
@@ -259,14 +259,14 @@ def _keys(c: Column) -> Data | None:
 
 
 def _values(c: Column, keys: Data | None, *, high: bool) -> Data:
-    lanes = c.high if high else c.low
-    if lanes is None:
+    bounds = c.high if high else c.low
+    if bounds is None:
         return end(c.dtype, high=high)
     if keys is not None:
-        return np.asarray(keys[np.asarray(lanes)])
-    out = np.asarray(lanes, lane_type_of(c.dtype))
-    if c.narrowed and open_ends(c.dtype, c.lane_type)[high]:
-        out = np.where(lanes == c.end(high), end(c.dtype, high=high), out)
+        return np.asarray(keys[np.asarray(bounds)])
+    out = np.asarray(bounds, numpy_type_of(c.dtype))
+    if c.narrowed and open_ends(c.dtype, c.numpy_type)[high]:
+        out = np.where(bounds == c.end(high), end(c.dtype, high=high), out)
     return out
 
 
@@ -294,9 +294,9 @@ def _bounds(values: Data, known: Mask, dtype: DType) -> Bounds:
         ]
         return Bounds(python_array(keys, pa.large_binary()), known)
     if dtype.kind is Kind.FLOAT:
-        return Bounds(np.where(known, values, 0).astype(dtype.lane_type), known)
+        return Bounds(np.where(known, values, 0).astype(dtype.numpy_type), known)
     low, high = dtype.lowest, dtype.highest
     return Bounds(
-        np.clip(np.where(known, values, 0).astype(np.int64), low, high).astype(dtype.lane_type),
+        np.clip(np.where(known, values, 0).astype(np.int64), low, high).astype(dtype.numpy_type),
         known,
     )

@@ -22,7 +22,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-Lanes = npt.NDArray[Any]
+BoundArray = npt.NDArray[Any]
 # Ends that fit into a bucket. Values are searched for in fuller buckets, which skewed keys cause.
 PER_BUCKET: Final = 30
 # Ends in a bucket if keys are spread evenly; then one bucket in 300 is too full.
@@ -36,7 +36,7 @@ class Keys:
     """The runs of a set and the directories of their ends, host memory.
 
     Attributes:
-        firsts: The first value of each run, ascending, shape (runs,), of the lane type of the
+        firsts: The first value of each run, ascending, shape (runs,), of the NumPy type of the
             bounds.
         first_lines: Their directory, int32, shape (buckets * 16 + 16,), aligned to 64 bytes. A
             bucket is its count, or -1 - count if it is too full, and PER_BUCKET places of 16 bits.
@@ -46,14 +46,14 @@ class Keys:
         frame: float64: lowest, scale, the last place, and 1 if integers at one place are equal.
     """
 
-    firsts: Lanes
+    firsts: BoundArray
     first_lines: npt.NDArray[np.int32]
-    lasts: Lanes
+    lasts: BoundArray
     last_lines: npt.NDArray[np.int32]
     frame: npt.NDArray[np.float64]
 
 
-def keys_of(firsts: Lanes, lasts: Lanes) -> Keys:
+def keys_of(firsts: BoundArray, lasts: BoundArray) -> Keys:
     """Return a set's runs in the form that kernels read.
 
     Args:
@@ -69,7 +69,7 @@ def keys_of(firsts: Lanes, lasts: Lanes) -> Keys:
     return Keys(firsts, _lines(firsts, frame, buckets), lasts, last_lines, frame)
 
 
-def runs_of(values: Lanes, discrete: bool) -> tuple[Lanes, Lanes]:
+def runs_of(values: BoundArray, discrete: bool) -> tuple[BoundArray, BoundArray]:
     """Return ascending values as runs; duplicates, which clamping makes, are dropped."""
     apart = values[1:] != values[:-1]
     if discrete:
@@ -80,7 +80,7 @@ def runs_of(values: Lanes, discrete: bool) -> tuple[Lanes, Lanes]:
     return values[np.append(True, apart)], values[np.append(apart, True)]
 
 
-def _frame(least: Any, most: Any, ends: Lanes, buckets: int) -> npt.NDArray[np.float64]:
+def _frame(least: Any, most: Any, ends: BoundArray, buckets: int) -> npt.NDArray[np.float64]:
     """Return how values map to places: evenly between the finite ends of runs."""
     low, high = float(least), float(most)
     if not (np.isfinite(low) and np.isfinite(high)):
@@ -95,7 +95,7 @@ def _frame(least: Any, most: Any, ends: Lanes, buckets: int) -> npt.NDArray[np.f
     return np.array([low, scale, top, whole])
 
 
-def buckets_of(values: Lanes, frame: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+def buckets_of(values: BoundArray, frame: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
     """Return the places of values; kernels compute and round them in the same way."""
     lowest, scale, top, _ = frame
     with np.errstate(over="ignore"):
@@ -105,7 +105,7 @@ def buckets_of(values: Lanes, frame: npt.NDArray[np.float64]) -> npt.NDArray[np.
     return places
 
 
-def _lines(ends: Lanes, frame: npt.NDArray[np.float64], buckets: int) -> npt.NDArray[np.int32]:
+def _lines(ends: BoundArray, frame: npt.NDArray[np.float64], buckets: int) -> npt.NDArray[np.int32]:
     places = buckets_of(ends, frame)
     at = places // STEPS
     starts = np.zeros(buckets + 1, np.int64)

@@ -32,13 +32,13 @@ def ranks_of(column: Column, values: list[Any], at: Positions) -> tuple[Position
         first, last = column.codes.runs(tuple(values))
         lefts, rights = first, last + np.int32(1)
     else:
-        lefts = rights = np.asarray(values, column.dtype.lane_type)
+        lefts = rights = np.asarray(values, column.dtype.numpy_type)
     low, high = np.zeros(len(at), np.int64), np.full(len(at), len(values), np.int64)
-    for out, lanes, upper in ((low, column.low, False), (high, column.high, True)):
+    for out, bounds, upper in ((low, column.low, False), (high, column.high, True)):
         known = column.known(upper)
-        if lanes is None or known is None:
+        if bounds is None or known is None:
             continue
-        bound, known = lanes[at], known[at]
+        bound, known = bounds[at], known[at]
         if column.codes is not None:
             # A value is below a code if all entries up to the value come before the code. It is not
             # above the code if all entries below the value do.

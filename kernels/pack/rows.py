@@ -17,7 +17,7 @@ from skipstone.ir.node import Node, Path
 from skipstone.ir.session import CannotJudge
 from skipstone.ir.types import DType, Kind, from_arrow
 from skipstone.kernels.pack import row_loops
-from skipstone.kernels.pack.bounds import Lanes
+from skipstone.kernels.pack.bounds import BoundArray
 from skipstone.kernels.pack.columns import Column
 from skipstone.kernels.pack.planes import (
     Mask,
@@ -32,7 +32,7 @@ from skipstone.kernels.run.launch import Key
 from skipstone.kernels.run.loops import Loop, compiled, compiled_or_start
 
 NARROW: Final = Loop(row_loops, "narrow", "i8(longs, array)")
-# Types whose values lie in Arrow's buffers as lanes.
+# Types whose values kernels read in Arrow's buffers, without a conversion.
 IN_PLACE: Final = (Kind.INT, Kind.UINT, Kind.FLOAT, Kind.DATE, Kind.TIME, Kind.TIMESTAMP)
 
 
@@ -58,7 +58,8 @@ class RowSource:
         """Return a column's values as both bounds; a call's bounds are derived from them.
 
         Raises:
-            CannotJudge: the values are not lanes, or of another type; see `has_lanes`.
+            CannotJudge: kernels cannot read the values (see `kernels_read`), or they are of another
+                type.
         """
         if isinstance(key, Node):
             from skipstone.kernels.pack.derive import derive
@@ -69,8 +70,8 @@ class RowSource:
         name = key[0]
         if name not in self._columns:
             values = self._batch.column(name)
-            if not has_lanes(values.type) or from_arrow(values.type) != dtype:
-                raise CannotJudge(f"values of type {values.type} are not lanes of {dtype}")
+            if not kernels_read(values.type) or from_arrow(values.type) != dtype:
+                raise CannotJudge(f"kernels cannot read values of type {values.type} as {dtype}")
             self._columns[name] = _column(values, dtype)
         return self._columns[name]
 
@@ -83,16 +84,18 @@ class RowSource:
 
 
 def _column(values: pa.Array, dtype: DType) -> Column:
-    valid, lanes = validity(values), _lanes(values)
+    valid, numbers = validity(values), _numbers(values)
     value: Plane = valid
     nan: Plane = False
-    if dtype.kind is Kind.FLOAT and (not_a_number := np.isnan(lanes)).any():
+    if dtype.kind is Kind.FLOAT and (not_a_number := np.isnan(numbers)).any():
         known = mask_of(valid, len(values))
         value, nan = plane_of(known & ~not_a_number), plane_of(known & not_a_number)
-    return Column(dtype, dtype.lane_type, lanes, lanes, value, _inverse(valid, len(values)), nan)
+    return Column(
+        dtype, dtype.numpy_type, numbers, numbers, value, _inverse(valid, len(values)), nan
+    )
 
 
-def has_lanes(t: pa.DataType) -> bool:
+def kernels_read(t: pa.DataType) -> bool:
     """Return True if kernels can compare values of a type in place."""
     if pa.types.is_dictionary(t) or pa.types.is_date64(t) or pa.types.is_time32(t):
         return False
@@ -119,8 +122,8 @@ def validity(values: pa.Array) -> Plane:
     return clear_tail(out, len(values))
 
 
-def _lanes(values: pa.Array) -> Lanes:
-    """Return values as lanes, shape (n,); NULLs have any value.
+def _numbers(values: pa.Array) -> BoundArray:
+    """Return the values that kernels compare, shape (n,); NULLs have any value.
 
     Raises:
         CannotJudge: a decimal has more digits than its type.
@@ -132,7 +135,7 @@ def _lanes(values: pa.Array) -> Lanes:
         return np.unpackbits(bits, count=stop, bitorder="little")[values.offset :]
     if dtype.kind is not Kind.DECIMAL:
         return np.frombuffer(
-            data, dtype.lane_type, len(values), values.offset * np.dtype(dtype.lane_type).itemsize
+            data, dtype.numpy_type, len(values), values.offset * np.dtype(dtype.numpy_type).itemsize
         )
     words = np.frombuffer(data, np.int64, 2 * len(values), 16 * values.offset)
     if compiled_or_start(NARROW):

@@ -1,7 +1,7 @@
 """Write kernel source text from a shape, for every backend; a backend is a table of templates.
 
-A kernel has two levels. Lanes: comparisons, one result per container, combined inside one loop.
-Words: 64 packed results at a time, combined with planes.
+A kernel has two levels. The inner one compares containers, with one result each, and combines the
+results of a container in one loop. The outer one combines words of 64 packed results with planes.
 """
 
 from __future__ import annotations
@@ -109,8 +109,8 @@ def emit_runs(op: Op, args: list[str], table: Table) -> str:
     )
 
 
-def input_lanes(roots: tuple[Node, ...], op: Op) -> list[str]:
-    """Return the lane types of the inputs of one kind, ordered by input number."""
+def input_types(roots: tuple[Node, ...], op: Op) -> list[str]:
+    """Return the NumPy types of the inputs of one kind, ordered by input number."""
     inputs = (n for r in roots for n in r.walk() if n.op is op)
     found = {input_number(n): n.value[1] for n in inputs}  # type: ignore[index]
     return [found[i] for i in sorted(found)]

@@ -69,9 +69,9 @@ class Launch:
         n: The number of containers.
         roots: For each root of the program a node over ARRAY, PARAM, SET and PLANE inputs, or TRUE
             or FALSE.
-        arrays: Lanes, each of shape (n,), in host memory or on a device (see `host_twin`).
+        arrays: Bounds, each of shape (n,), in host memory or on a device (see `host_twin`).
         planes: Words, each of shape (ceil(n / 64),).
-        params: Literals, as NumPy scalars of the type of their lane.
+        params: Literals, as NumPy scalars of the type of the array that they are compared with.
         sets: Sorted literals of IN lists.
         guards: Guards of arrays and planes that come from a file. Before an array is read, its
             guard has to verify the words to judge.
@@ -141,7 +141,7 @@ class Launch:
 
     @property
     def shape(self) -> tuple[Node, ...]:
-        """The key of a kernel's text: operations, input numbers and lane types."""
+        """The key of a kernel's text: operations, input numbers and NumPy types."""
         return self.roots
 
     @property

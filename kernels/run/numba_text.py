@@ -11,7 +11,7 @@ import numpy as np
 from skipstone.ir.node import Node, Op
 from skipstone.ir.simplify import TRUE
 from skipstone.kernels.run.compile_cache import Shape
-from skipstone.kernels.run.emit import MaskTests, emit, input_lanes, join
+from skipstone.kernels.run.emit import MaskTests, emit, input_types, join
 from skipstone.kernels.run.numba_header import HEADER
 from skipstone.kernels.run.numba_sets import SETS
 from skipstone.kernels.run.result_pool import CACHE_LINE, MAX_SMALL
@@ -52,12 +52,12 @@ class _Kernel(NamedTuple):
     Attributes:
         roots: The shape's roots.
         many: True if the kernel judges many sets of literals at once.
-        masks: The lane tests of each mask.
+        masks: The tests of each mask.
         outs: For each root that is not constant its expression over masks and planes.
-        arrays: The lane type of each array of bounds.
+        arrays: The NumPy type of each array of bounds.
         planes: The number of planes.
-        params: The lane type of each literal.
-        sets: The lane type of each array of a set.
+        params: The NumPy type of each literal.
+        sets: The NumPy type of each array of a set.
     """
 
     roots: tuple[Node, ...]
@@ -118,10 +118,10 @@ def source_of(shape: Shape) -> str:
         many,
         body.masks,
         [out for out in body.outputs if out is not None],
-        input_lanes(roots, Op.ARRAY),
-        len(input_lanes(roots, Op.PLANE)),
-        input_lanes(roots, Op.PARAM),
-        input_lanes(roots, Op.SET),
+        input_types(roots, Op.ARRAY),
+        len(input_types(roots, Op.PLANE)),
+        input_types(roots, Op.PARAM),
+        input_types(roots, Op.SET),
     )
     lines = [
         "i8 = nb.int64",

@@ -1,8 +1,8 @@
 """Prepare launches: combine a program with packed statistics into the inputs of a kernel.
 
 Constant planes, bounds that are unknown everywhere and literals that need no array are folded away,
-so a kernel reads only what can differ between containers. The rest has a shape (operations and lane
-types, no values), and launches of one shape share a compiled kernel.
+so a kernel reads only what can differ between containers. The rest has a shape (operations and
+NumPy types, no values), and launches of one shape share a compiled kernel.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class _Builder:
     def fold(self, n: Node) -> Node:
         """Return a condition as a node over kernel inputs.
 
-        Lanes are not packed into words yet: `as_words` does that.
+        Results are not packed into words yet: `as_words` does that.
         """
         if n not in self.folded:
             self.folded[n] = self._fold(n)
@@ -162,7 +162,7 @@ class _Builder:
         return Node(op, (*packed, *(self.as_words(a) for a in kept if a.op not in TESTS)))
 
     def as_words(self, n: Node) -> Node:
-        return Node(Op.PACK, (n,)) if is_lane_test(n) else n
+        return Node(Op.PACK, (n,)) if is_container_test(n) else n
 
     def column(self, n: Node) -> Column:
         assert isinstance(n.value, tuple | Node) and n.dtype is not None
@@ -181,8 +181,8 @@ class _Builder:
     def input(self, op: Op, key: object, into: list[Any], value: Any) -> Node:
         key = (op, key)
         if key not in self.inputs:
-            lane_type = "" if op is Op.PLANE else str(value.dtype)
-            self.inputs[key] = Node(op, value=(len(into), lane_type))
+            numpy_type = "" if op is Op.PLANE else str(value.dtype)
+            self.inputs[key] = Node(op, value=(len(into), numpy_type))
             into.append(value)
         return self.inputs[key]
 
@@ -191,12 +191,12 @@ class _Builder:
         high = statistic.op is Op.MAX
         values = c.high if high else c.low
         if values is None:
-            values = np.full(self.launch.n, c.end(high), c.lane_type)
+            values = np.full(self.launch.n, c.end(high), c.numpy_type)
         self.guard(c, "high" if high else "low", values)
         return self.input(Op.ARRAY, (statistic.op, statistic.value), self.launch.arrays, values)
 
-    def param(self, statistic: Node, key: object, value: int | float, lane_type: str) -> Node:
-        scalar = np.dtype(lane_type).type(value)
+    def param(self, statistic: Node, key: object, value: int | float, numpy_type: str) -> Node:
+        scalar = np.dtype(numpy_type).type(value)
         return self.input(Op.PARAM, (statistic.value, key), self.launch.params, scalar)
 
     def compare(self, n: Node) -> Node:
@@ -208,12 +208,12 @@ class _Builder:
             return TRUE if end is None or COMPARE[n.op](end, lit.value) else FALSE
         if c.codes is None:
             assert isinstance(lit.value, int | float)
-            value = clamp(n.op, int(lit.value), c.dtype, c.lane_type) if c.narrowed else lit.value
+            value = clamp(n.op, int(lit.value), c.dtype, c.numpy_type) if c.narrowed else lit.value
             return Node(
                 n.op,
                 (
                     self.bound(statistic, c),
-                    self.param(statistic, (lit.value, value), value, c.lane_type),
+                    self.param(statistic, (lit.value, value), value, c.numpy_type),
                 ),
             )
         op = Op.LT if n.op in (Op.LT, Op.LE) else Op.GE
@@ -225,7 +225,10 @@ class _Builder:
             rank = c.codes.rank(n.op, lit.value)
         return Node(
             op,
-            (self.bound(statistic, c), self.param(statistic, (lit.value, same), rank, c.lane_type)),
+            (
+                self.bound(statistic, c),
+                self.param(statistic, (lit.value, same), rank, c.numpy_type),
+            ),
         )
 
     def in_set(self, n: Node) -> Node:
@@ -242,11 +245,11 @@ class _Builder:
         test = Node(n.op, (self.bound(low, c), self.bound(high, c), *members))
         if n.op is Op.ANY_IN:
             return test
-        open_low, open_high = open_ends(c.dtype, c.lane_type) if c.narrowed else (False, False)
-        # A range that reaches an open end of the lane reaches the end of the type, so it is wider
-        # than any list of values.
+        open_low, open_high = open_ends(c.dtype, c.numpy_type) if c.narrowed else (False, False)
+        # A range that reaches an open end of the array's type reaches the end of the column's type,
+        # so it is wider than any list of values.
         beyond = (
-            [Node(Op.LE, (test.args[0], self.param(low, "least", c.end(high=False), c.lane_type)))]
+            [Node(Op.LE, (test.args[0], self.param(low, "least", c.end(high=False), c.numpy_type)))]
             if open_low
             else []
         )
@@ -254,7 +257,7 @@ class _Builder:
             [
                 Node(
                     Op.GE,
-                    (test.args[1], self.param(high, "greatest", c.end(high=True), c.lane_type)),
+                    (test.args[1], self.param(high, "greatest", c.end(high=True), c.numpy_type)),
                 )
             ]
             if open_high
@@ -267,22 +270,22 @@ class _Builder:
     ) -> Iterator[Node]:
         """Yield the inputs of a set: the ends of a few runs, or all runs and their directory."""
         if c.codes is None:
-            lanes = np.asarray(values, c.dtype.lane_type)
+            members = np.asarray(values, c.dtype.numpy_type)
             if c.narrowed:
-                lanes = lanes.clip(c.end(high=False), c.end(high=True)).astype(c.lane_type)
-            firsts, lasts = runs_of(lanes, c.dtype.discrete)
+                members = members.clip(c.end(high=False), c.end(high=True)).astype(c.numpy_type)
+            firsts, lasts = runs_of(members, c.dtype.discrete)
         else:
             firsts, lasts = c.codes.runs(values)
         if len(lasts) <= MAX_LITERAL_RUNS:
             # The last run is repeated until there are 1, 2, 4, 8 or 16, so that sets share kernels.
-            count, points = 1 << (len(lasts) - 1).bit_length(), np.array_equal(firsts, lasts)
+            count, are_points = 1 << (len(lasts) - 1).bit_length(), np.array_equal(firsts, lasts)
             for i in range(count):
                 at = min(i, len(lasts) - 1)
-                last = self.param(statistic, (key, i, "last"), lasts[at], c.lane_type)
+                last = self.param(statistic, (key, i, "last"), lasts[at], c.numpy_type)
                 yield from (
                     last
-                    if points
-                    else self.param(statistic, (key, i, "first"), firsts[at], c.lane_type),
+                    if are_points
+                    else self.param(statistic, (key, i, "first"), firsts[at], c.numpy_type),
                     last,
                 )
             return
@@ -318,9 +321,9 @@ class _Builder:
         return self.plane((n.op, n.value), plane_of(known != decided))
 
 
-def is_lane_test(n: Node) -> bool:
+def is_container_test(n: Node) -> bool:
     """Return True if a node is a test of arrays, or a flat AND or OR of such tests.
 
-    Such a node gives one result per lane, which is not packed into words yet.
+    Such a node gives one result per container, which is not packed into words yet.
     """
     return n.op in TESTS or (n.op in (Op.AND, Op.OR) and all(a.op in TESTS for a in n.args))

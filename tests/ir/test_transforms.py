@@ -24,7 +24,7 @@ def apply(transform, values, dtype):
     """Apply a transform to axis values, one by one, as Python objects."""
     if dtype.kind in (Kind.STRING, Kind.BINARY):
         return T(transform).apply(pa.array(values, pa.large_binary()), dtype).to_pylist()
-    found = T(transform).apply(np.array(values, object if dtype.coded else dtype.lane_type), dtype)
+    found = T(transform).apply(np.array(values, object if dtype.coded else dtype.numpy_type), dtype)
     return found.to_pylist() if isinstance(found, pa.Array) else found.tolist()
 
 

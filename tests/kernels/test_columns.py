@@ -12,7 +12,7 @@ import pytest
 import skipstone as ss
 from skipstone.ir.evaluation.oracle import column_facts
 from skipstone.ir.types import from_arrow
-from skipstone.kernels.pack import counts, lanes
+from skipstone.kernels.pack import bound_arrays, counts
 from skipstone.kernels.pack.columns import ColumnStatistics, pack_column
 from skipstone.kernels.pack.counts import rows_plane
 from skipstone.kernels.pack.planes import unpack
@@ -191,7 +191,7 @@ def contents(c):
         a if a is None or isinstance(a, bool) else (a.dtype, a.tobytes())
         for a in (c.low, c.high, c.may_hold_value, c.may_hold_null, c.may_hold_nan)
     )
-    return c.lane_type, *arrays, None if c.codes is None else c.codes.keys.to_pylist()
+    return c.numpy_type, *arrays, None if c.codes is None else c.codes.keys.to_pylist()
 
 
 @pytest.mark.parametrize("n", [0, 1, 63, 64, 65, 127, 128, 129, 500])
@@ -204,28 +204,28 @@ def test_blocks(arrow, n, monkeypatch):
     )
     raw, dtype = stats.raw(("x",)), from_arrow(arrow)
     whole, rows = pack_column(raw, dtype, n, rows=stats.row_count), rows_plane(stats.row_count, n)
-    for name in (lanes, counts):
+    for name in (bound_arrays, counts):
         monkeypatch.setattr(name, "CHUNK", 64)
-    monkeypatch.setattr(lanes, "SAMPLE", 3)
+    monkeypatch.setattr(bound_arrays, "SAMPLE", 3)
     assert contents(pack_column(raw, dtype, n, rows=stats.row_count)) == contents(whole)
     assert np.array_equal(rows_plane(stats.row_count, n), rows)
 
 
-#    what one of 1,000 bounds is   lane
+#    what one of 1,000 bounds is   type
 MISSED = [(5, "int8"), (300, "int16"), (2**40, "int64"), (None, "int8")]
 
 
-@pytest.mark.parametrize("odd, lane", MISSED)
+@pytest.mark.parametrize("odd, numpy_type", MISSED)
 @pytest.mark.parametrize("at", [0, 500, 999])
-def test_what_a_sample_misses(odd, lane, at, monkeypatch):
+def test_the_type_is_widened_if_the_sample_missed_a_bound(odd, numpy_type, at, monkeypatch):
     for name, value in (("CHUNK", 64), ("SAMPLE", 1)):
-        monkeypatch.setattr(lanes, name, value)
+        monkeypatch.setattr(bound_arrays, name, value)
     high = [9] * 1000
     high[at] = odd
     c = pack_column(
         ColumnStatistics(pa.array([0] * 1000), pa.array(high)), from_arrow(pa.int64()), 1000
     )
-    assert c.lane_type == lane and str(c.low.dtype) == str(c.high.dtype) == lane
+    assert c.numpy_type == numpy_type and str(c.low.dtype) == str(c.high.dtype) == numpy_type
     assert c.high.tolist() == [c.end(high=True) if v is None else v for v in high]
 
 

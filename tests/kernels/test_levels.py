@@ -325,8 +325,8 @@ def exact_test(column, side, op, at):
     if column.codes is not None:
         rank = column.codes.rank(op, at)
         return side < rank if op in (Op.LT, Op.LE) else side >= rank
-    value = clamp(op, at, column.dtype, column.lane_type) if column.narrowed else at
-    return COMPARE[op](side, np.dtype(column.lane_type).type(value))
+    value = clamp(op, at, column.dtype, column.numpy_type) if column.narrowed else at
+    return COMPARE[op](side, np.dtype(column.numpy_type).type(value))
 
 
 @pytest.mark.parametrize(("axes", "bits"), [(1, 5), (2, 4), (3, 3), (4, 2)])

@@ -20,7 +20,7 @@ LOW, HIGH = -(2**63), 2**63 - 1
 DENORMAL = 5e-324
 HUGE = 1.7976931348623157e308
 
-#     values                                                          lane
+#     values                                                          numpy_type
 SETS = [
     ([7], "int64"),
     ([LOW], "int64"),
@@ -43,15 +43,15 @@ SETS = [
     ([-math.inf, *[i / 7 for i in range(-300, 300)], HUGE, math.inf], "float64"),
     ([float(np.float32(1.1**i)) for i in range(-200, 200)], "float32"),
 ]
-NAMES = [f"{lane}, {len(v)} from {v[0]}" for v, lane in SETS]
+NAMES = [f"{numpy_type}, {len(v)} from {v[0]}" for v, numpy_type in SETS]
 
 
-@pytest.mark.parametrize("values, lane", SETS, ids=NAMES)
-def test_every_end_lies_at_its_place(values, lane):
+@pytest.mark.parametrize("values, numpy_type", SETS, ids=NAMES)
+def test_every_end_lies_at_its_place(values, numpy_type):
     """The directory counts the ends before a bucket, and holds each end's place unless it is too
     full.
     """
-    firsts, lasts = runs_of(np.array(sorted(values), lane), lane[0] in "iu")
+    firsts, lasts = runs_of(np.array(sorted(values), numpy_type), numpy_type[0] in "iu")
     keys = keys_of(firsts, lasts)
     for ends, lines in ((keys.firsts, keys.first_lines), (keys.lasts, keys.last_lines)):
         places, buckets = buckets_of(ends, keys.frame), len(lines) // 16 - 1

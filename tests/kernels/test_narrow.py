@@ -1,4 +1,4 @@
-"""Test that narrow lanes keep every outcome, above all at the ends of lanes."""
+"""Test that narrow types keep every outcome, above all at the ends of types."""
 
 import itertools
 
@@ -30,8 +30,8 @@ def column(arrow, low, high):
     )
 
 
-#     type        lows               highs             lane
-LANES = [
+#     type        lows               highs             NumPy type
+NARROWEST = [
     ("int64", [0, -127], [5, 126], "int8"),
     ("int64", [0, -128], [5, 6], "int16"),  # the ends replace unknown bounds
     ("int64", [0], [127], "int16"),
@@ -41,24 +41,24 @@ LANES = [
     ("int64", [0], [2**31 - 1], "int64"),
     ("int64", [None], [None], "int64"),
     ("int32", [0], [40000], "int32"),
-    ("uint64", [0], [126], "int8"),  # its lowest value, 0, fits the lane
+    ("uint64", [0], [126], "int8"),  # its lowest value, 0, fits the type
     ("uint32", [0], [32766], "int16"),
     ("decimal(3,0)", [-999], [999], "int16"),  # both ends of the type fit
 ]
 
 
-@pytest.mark.parametrize("name, low, high, lane", LANES)
-def test_the_narrowest_lane_is_taken(name, low, high, lane):
+@pytest.mark.parametrize("name, low, high, numpy_type", NARROWEST)
+def test_bounds_are_stored_in_the_narrowest_type(name, low, high, numpy_type):
     packed = column(TYPES[name], low, high)
-    assert packed.lane_type == lane
-    assert all(a is None or str(a.dtype) == lane for a in (packed.low, packed.high))
+    assert packed.numpy_type == numpy_type
+    assert all(a is None or str(a.dtype) == numpy_type for a in (packed.low, packed.high))
 
 
 def test_garbage_under_nulls_does_not_widen():
     values = pa.Array.from_buffers(
         pa.int64(), 2, [pa.py_buffer(b"\x01"), pa.py_buffer(np.array([5, 2**60]).tobytes())]
     )
-    assert pack_column(ColumnStatistics(values, values), ty.INT64, 2).lane_type == "int8"
+    assert pack_column(ColumnStatistics(values, values), ty.INT64, 2).numpy_type == "int8"
 
 
 def test_small_types_stay():

@@ -87,7 +87,7 @@ def test_conjuncts_are_those_of_the_condition(monkeypatch):
     assert (row_filter.matches(node, rows) == judge(node, rows, {}).true).all()
 
 
-def test_decimals_beyond_their_type_are_not_lanes():
+def test_decimals_beyond_their_type_are_not_read_by_kernels():
     wide = pa.array([10**25, None], pa.decimal128(38, 0)).cast(pa.decimal128(38, 0))
     data = pa.Array.from_buffers(pa.decimal128(5, 0), 2, wide.buffers())
     rows = pa.record_batch([data], ["q"])

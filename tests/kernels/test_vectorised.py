@@ -16,28 +16,33 @@ X86 = platform.machine() in ("x86_64", "AMD64")
 WIDE = X86 and llvm.get_host_cpu_features().get("avx512bw", False)
 
 
-def compare(op, array, lane):
-    return Node(op, (Node(Op.ARRAY, value=(array, lane)), Node(Op.PARAM, value=(array, lane))))
-
-
-def between(lane, first=0):
+def compare(op, array, numpy_type):
     return Node(
-        Op.PACK, (Node(Op.AND, (compare(Op.GE, first, lane), compare(Op.LT, first + 1, lane))),)
+        op, (Node(Op.ARRAY, value=(array, numpy_type)), Node(Op.PARAM, value=(array, numpy_type)))
+    )
+
+
+def between(numpy_type, first=0):
+    return Node(
+        Op.PACK,
+        (Node(Op.AND, (compare(Op.GE, first, numpy_type), compare(Op.LT, first + 1, numpy_type))),),
     )
 
 
 SHAPES = {
-    "range": lambda lane: (between(lane),),
-    "two ranges": lambda lane: (
+    "range": lambda numpy_type: (between(numpy_type),),
+    "two ranges": lambda numpy_type: (
         Node(
             Op.PACK,
-            (Node(Op.AND, tuple(t for i in (0, 2) for t in between(lane, i).args[0].args)),),
+            (Node(Op.AND, tuple(t for i in (0, 2) for t in between(numpy_type, i).args[0].args)),),
         ),
     ),
-    "or of two": lambda lane: (Node(Op.OR, (between(lane), between(lane, 2))),),
-    "three outcomes": lambda lane: (
-        between(lane),
-        Node(Op.PACK, (Node(Op.OR, (compare(Op.LT, 0, lane), compare(Op.GE, 1, lane))),)),
+    "or of two": lambda numpy_type: (Node(Op.OR, (between(numpy_type), between(numpy_type, 2))),),
+    "three outcomes": lambda numpy_type: (
+        between(numpy_type),
+        Node(
+            Op.PACK, (Node(Op.OR, (compare(Op.LT, 0, numpy_type), compare(Op.GE, 1, numpy_type))),)
+        ),
     ),
 }
 
@@ -59,23 +64,23 @@ def compares(text):
 
 @pytest.mark.skipif(not X86, reason="the names of instructions are those of x86-64")
 @pytest.mark.parametrize(
-    ("name", "lane", "many"),
+    ("name", "numpy_type", "many"),
     [
-        *((name, lane, False) for name in SHAPES for lane in ("int64", "uint16")),
+        *((name, numpy_type, False) for name in SHAPES for numpy_type in ("int64", "uint16")),
         ("range", "int32", False),
         ("range", "float64", False),
         ("range", "int64", True),
         ("three outcomes", "int32", True),
     ],
 )
-def test_compares_take_whole_vectors(name, lane, many):
-    text = assembly(Shape(SHAPES[name](lane), many))
+def test_compares_take_whole_vectors(name, numpy_type, many):
+    text = assembly(Shape(SHAPES[name](numpy_type), many))
     found = compares(text)
     register = "zmm" if WIDE else "mm"
     vectors = [c for c in found if register in c[1]]
     tests = sum(
         n.op in (Op.LT, Op.LE, Op.GT, Op.GE)
-        for n in {n for root in SHAPES[name](lane) for n in root.walk()}
+        for n in {n for root in SHAPES[name](numpy_type) for n in root.walk()}
     )
     assert len(vectors) >= tests, found
     if WIDE:

@@ -130,10 +130,10 @@ def test_nothing_is_copied(tmp_path):
     flat = many(50_000, contradictions=False)
     loaded = back(flat.index(), tmp_path / "x.stats")
     ss.PruningPredicate("x > 5", SCHEMA).prune(loaded)
-    lane = loaded.column(("x",), flat.leaf(("x",)).dtype)
-    assert not lane.low.flags.owndata and not lane.low.flags.writeable
+    column = loaded.column(("x",), flat.leaf(("x",)).dtype)
+    assert not column.low.flags.owndata and not column.low.flags.writeable
     raw = np.frombuffer(loaded.get("x", "min").buffers()[1], np.int64, 50_000)
-    assert np.shares_memory(lane.low, raw)  # an array that needed no packing is stored once
+    assert np.shares_memory(column.low, raw)  # an array that needed no packing is stored once
     assert os.path.getsize(tmp_path / "x.stats") < 2.2 * (flat.nbytes + 5 * 8 * 50_000)
 
 

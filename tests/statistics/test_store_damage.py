@@ -129,7 +129,7 @@ CHANGES = {
         schema=base64.b64encode(pa.schema([("x", pa.int32())]).serialize().to_pybytes()).decode()
     ),
     "lane": lambda f: f["packed"]["columns"][0].update(lane="float32"),
-    "no lane": lambda f: f["packed"]["columns"][0].update(lane="object"),
+    "unknown lane type": lambda f: f["packed"]["columns"][0].update(lane="object"),
     "key": lambda f: f["packed"]["columns"][0].pop("may_hold_nan"),
     "path": lambda f: f["packed"]["columns"][0].update(path=[]),
     "far": lambda f: f["packed"]["columns"][0]["low"].__setitem__(0, 1 << 50),

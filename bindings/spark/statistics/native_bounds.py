@@ -103,7 +103,7 @@ def literal(value: Any, dtype: DType) -> str:
         case Kind.FLOAT if np.isinf(value):
             return f"cast('{'-' if value < 0 else ''}Infinity' AS double)"
         case Kind.FLOAT:
-            return f"{float(np.dtype(dtype.lane_type).type(value))!r}D"
+            return f"{float(np.dtype(dtype.numpy_type).type(value))!r}D"
         case Kind.DECIMAL:
             return f"{to_python(value, dtype):f}BD"
         case Kind.STRING | Kind.BINARY:

@@ -278,7 +278,7 @@ def runs(values: tuple[Any, ...], dtype: DType) -> tuple[list[Any], list[Any]]:
     """Return the starts and ends of a set's runs of consecutive integers, or each value twice."""
     if not dtype.discrete:
         return list(values), list(values)
-    firsts, lasts = runs_of(np.asarray(values, dtype.lane_type), True)
+    firsts, lasts = runs_of(np.asarray(values, dtype.numpy_type), True)
     return firsts.tolist(), lasts.tolist()
 
 

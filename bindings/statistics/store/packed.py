@@ -23,7 +23,7 @@ from skipstone.bindings.statistics.store.sections import SectionReader
 from skipstone.ir.node import Path, show_path
 from skipstone.ir.types import DType
 from skipstone.kernels.index.blocks import Blocks
-from skipstone.kernels.index.coarse import LANE, Grid
+from skipstone.kernels.index.coarse import PLACE_TYPE, Grid
 from skipstone.kernels.index.index import Index
 from skipstone.kernels.index.levels import Coarse, Level
 from skipstone.kernels.index.order import Reordered
@@ -78,25 +78,25 @@ class PackedReader(SectionReader):
     ) -> Column:
         """Return a packed column of n containers from its footer entry `c`."""
         guards: dict[str, Guard] = {}
-        codes, lane_type, name = self.codes(c["codes"], dtype, full), c["lane"], show_path(path)
-        if lane_type not in _possible_lanes(dtype, codes):
+        codes, numpy_type, name = self.codes(c["codes"], dtype, full), c["lane"], show_path(path)
+        if numpy_type not in _possible_types(dtype, codes):
             raise wrong(
                 self.path,
-                f"column {name} of type {dtype} has lanes of type {lane_type!r}; "
-                f"expected one of {', '.join(_possible_lanes(dtype, codes))}",
+                f"column {name} of type {dtype} has bounds of type {numpy_type!r}; "
+                f"expected one of {', '.join(_possible_types(dtype, codes))}",
             )
         parts: dict[str, Any] = {}
         for key in ("low", "high", *PLANES):
             what = f"{name}.{key}"
             part, guard = (
-                self.lanes(c[key], lane_type, n, what)
+                self.array(c[key], numpy_type, n, what)
                 if key in ("low", "high")
                 else self.plane(c[key], n, what)
             )
             parts[key] = part
             if guard is not None:
                 guards[key] = guard
-        return Column(dtype, lane_type, **parts, codes=codes, guards=guards or None)
+        return Column(dtype, numpy_type, **parts, codes=codes, guards=guards or None)
 
     def codes(
         self, entry: list[Any] | None, dtype: DType, full: Column | None
@@ -125,7 +125,7 @@ class PackedReader(SectionReader):
                     may_raise=False,
                     guards=None,
                 )
-                info = np.iinfo(full.lane_type) if full.lane_type[0] in "iu" else None
+                info = np.iinfo(full.numpy_type) if full.numpy_type[0] in "iu" else None
                 fits = (
                     type(base) is float
                     if info is None
@@ -153,31 +153,31 @@ class PackedReader(SectionReader):
         """Return a plane of n containers, not yet verified, and its guard."""
         if type(entry) is bool:
             return entry, None
-        words, guard = self.lanes(entry, "uint64", word_count(n), what, step=8)
+        words, guard = self.array(entry, "uint64", word_count(n), what, step=8)
         if words is None:
             raise wrong(self.path, f"plane {what} is null; expected true, false or words")
         return words, guard
 
-    def lanes(
-        self, entry: Any, lane_type: str, count: int, what: str, step: int = 0
+    def array(
+        self, entry: Any, numpy_type: str, count: int, what: str, step: int = 0
     ) -> tuple[npt.NDArray[Any] | None, Guard | None]:
         """Return an array in place, not yet verified, and its guard.
 
         Args:
             entry: The array's first byte, type and length; None if there is no array.
-            lane_type: The expected type.
+            numpy_type: The expected type.
             count: The expected length.
             what: The array's name, for errors.
-            step: Bytes of the array for 64 containers; 0: those of 64 lanes.
+            step: Bytes of the array for 64 containers; 0: those of 64 values.
         """
         if entry is None:
             return None, None
         at, type_name, rows = entry
-        dtype = np.dtype(lane_type)
-        if type_name != lane_type or rows != count or type(rows) is not int:
+        dtype = np.dtype(numpy_type)
+        if type_name != numpy_type or rows != count or type(rows) is not int:
             raise wrong(
                 self.path,
-                f"{what} is an array of {rows!r} {type_name!r}; expected {count} {lane_type!r}",
+                f"{what} is an array of {rows!r} {type_name!r}; expected {count} {numpy_type!r}",
             )
         last = self.file.stop - count * dtype.itemsize
         self.check_integer(at, last, f"the first byte of {what}")
@@ -194,7 +194,7 @@ class PackedReader(SectionReader):
         order, guard = None, None
         source: Packed = flat
         if entry["order"] is not None:
-            order, guard = self.lanes(
+            order, guard = self.array(
                 entry["order"]["order"], "int32" if self.n < 2**31 else "int64", self.n, "order"
             )
             if order is None:
@@ -219,7 +219,7 @@ class PackedReader(SectionReader):
             if self.check_integer(size, MAX_CONTAINERS, "the size of blocks") < 2:
                 raise wrong(self.path, f"the size of blocks is {size}; expected at least 2")
             return Blocks(n, size)
-        starts, guard = self.lanes(
+        starts, guard = self.array(
             entry["starts"], "int64", entry["starts"][2], "the starts of blocks"
         )
         assert starts is not None and guard is not None
@@ -233,14 +233,14 @@ class PackedReader(SectionReader):
         return Blocks(n, starts=starts)
 
 
-def _possible_lanes(dtype: DType, codes: Dictionary | Grid | None) -> tuple[str, ...]:
-    """Return the lane types that a column may have."""
+def _possible_types(dtype: DType, codes: Dictionary | Grid | None) -> tuple[str, ...]:
+    """Return the NumPy types that a column may have."""
     if codes is not None:
-        return ("int32",) if isinstance(codes, Dictionary) else (LANE,)
-    own = np.dtype(dtype.lane_type)
+        return ("int32",) if isinstance(codes, Dictionary) else (PLACE_TYPE,)
+    own = np.dtype(dtype.numpy_type)
     narrow = (
         [c for c in CANDIDATES if np.dtype(c).itemsize < own.itemsize]
         if dtype.discrete and own.itemsize >= 4
         else []
     )
-    return (dtype.lane_type, *narrow)
+    return (dtype.numpy_type, *narrow)

@@ -31,7 +31,7 @@ from skipstone.kernels.run.guard import BLOCK
 if TYPE_CHECKING:
     from skipstone.bindings.statistics.statistics import Statistics
 
-ArrayRef = list[int | str]  # an array's first byte in the file, its lane type, its length
+ArrayRef = list[int | str]  # an array's first byte in the file, its NumPy type, its length
 
 
 def save(stats: Statistics, path: str) -> None:
@@ -230,7 +230,7 @@ class _Writer:
             entry = {
                 "path": path,
                 "type": type_as_json(leaf.dtype),
-                "lane": column.lane_type,
+                "lane": column.numpy_type,
                 "codes": self.codes(path, column),
             }
             parts = {key: getattr(column, key) for key in ("low", "high", *PLANES)}

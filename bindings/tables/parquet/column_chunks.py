@@ -55,7 +55,7 @@ class ChunkBounds(NamedTuple):
     """The statistics of one column in n row groups, as the loop decodes them.
 
     Attributes:
-        low, high: The bounds. Lanes of shape (n,) for fixed-width types, words of shape (n, 2) for
+        low, high: The bounds. Values of shape (n,) for fixed-width types, words of shape (n, 2) for
             decimals, an Arrow array for bytes; None if no bound is decoded.
         known: Mask of the row groups with both bounds, shape (n,).
         units: The units of timestamps as powers of ten, shape (n,).
@@ -156,7 +156,7 @@ def _contradicts(slots: Ints, schema: Ints) -> Mask:
 
 
 def _empty_bounds(n: int, arrow_type: pa.DataType) -> Any:
-    """Return zeros for n bounds: lanes, or words for decimals; None for bytes."""
+    """Return zeros for n bounds: values, or words for decimals; None for bytes."""
     t = pa.types
     if t.is_decimal128(arrow_type):
         return np.zeros((n, 2), np.uint64)
@@ -170,13 +170,13 @@ def _empty_bounds(n: int, arrow_type: pa.DataType) -> Any:
 
 
 def _decode(data: Bytes, starts: Ints, sizes: Ints, encoding: Encoding) -> Any:
-    """Decode m bounds of one encoding: lanes, shape (m,), or words of decimals, shape (m, 2)."""
+    """Decode m bounds of one encoding: values, shape (m,), or words of decimals, shape (m, 2)."""
     size = int(sizes[0])
     spans = gathered(data, starts, sizes, None).buffers()[2]
     raw = np.frombuffer(spans, np.uint8).reshape(-1, size)
-    if encoding.lane_type and not encoding.precision:
-        return raw.view(encoding.lane_type).reshape(-1)
-    if encoding.lane_type:
+    if encoding.numpy_type and not encoding.precision:
+        return raw.view(encoding.numpy_type).reshape(-1)
+    if encoding.numpy_type:
         raw = raw[:, ::-1]  # integers are little-endian, decimals stored as bytes are big-endian
     wide = np.repeat((raw[:, :1] >> 7) * np.uint8(255), DECIMAL_BYTES, axis=1)  # the sign
     wide[:, DECIMAL_BYTES - size :] = raw

@@ -25,7 +25,7 @@ class Encoding(NamedTuple):
     """The encoding of a column's bounds in a footer.
 
     Attributes:
-        lane_type: NumPy's name of the stored type; "" for bytes.
+        numpy_type: NumPy's name of the stored type; "" for bytes.
         least, greatest: The limits of valid bounds; pyarrow decides about bounds outside of them.
         precision: Digits of a decimal; 0 for other types.
         width: Bytes of a decimal that is stored as bytes; 0 for others. Chunks of one encoding are
@@ -35,7 +35,7 @@ class Encoding(NamedTuple):
         counts_only: True if only the number of NULLs is used, and bounds are ignored.
     """
 
-    lane_type: str
+    numpy_type: str
     least: int | None = None
     greatest: int | None = None
     precision: int = 0
@@ -93,8 +93,8 @@ def _encoding(physical: str, length: int, logical: str, arrow_type: pa.DataType)
             power = POWERS[UNITS[logical_type["timeUnit"]]]
             return Encoding("i8", unit=power, settled=SETTLED * 10**power)
         case "FLOAT" | "DOUBLE", "None" if arrow_type in (pa.float32(), pa.float64()):
-            lane_type = "f4" if physical == "FLOAT" else "f8"
-            return Encoding(lane_type) if np.can_cast(lane_type, dtype_of(arrow_type)) else None
+            numpy_type = "f4" if physical == "FLOAT" else "f8"
+            return Encoding(numpy_type) if np.can_cast(numpy_type, dtype_of(arrow_type)) else None
         case "INT32" | "INT64" | "FIXED_LEN_BYTE_ARRAY", "Decimal" if (
             t.is_decimal128(arrow_type) and arrow_type.scale == logical_type["scale"]
         ):
@@ -121,10 +121,10 @@ def _integer_encoding(
     bits = logical.get("bitWidth", width)
     if not np.can_cast(f"{'i' if signed else 'u'}{bits // 8}", dtype_of(arrow_type)):
         return None
-    lane_type = f"{'i' if signed or bits < width else 'u'}{width // 8}"
+    numpy_type = f"{'i' if signed or bits < width else 'u'}{width // 8}"
     if signed:
-        return Encoding(lane_type, -(1 << bits - 1), (1 << bits - 1) - 1)
-    return Encoding(lane_type, 0, (1 << bits) - 1)
+        return Encoding(numpy_type, -(1 << bits - 1), (1 << bits - 1) - 1)
+    return Encoding(numpy_type, 0, (1 << bits) - 1)
 
 
 def _decimal_encoding(

@@ -89,13 +89,13 @@ def test_arrays_of_pytorch_are_judged_in_place(card):
 
 
 @pytest.mark.parametrize("size", [uploads.MIN_BYTES, 5 * uploads.BUFFER_BYTES + 8, 1 << 29])
-@pytest.mark.parametrize("lane", ["uint8", "int64"])
-def test_large_arrays_are_uploaded_whole(card, size, lane):
+@pytest.mark.parametrize("numpy_type", ["uint8", "int64"])
+def test_large_arrays_are_uploaded_whole(card, size, numpy_type):
     """Buffers take turns while the device reads them, on streams and in threads of their own."""
     import cupy
 
-    count = size // np.dtype(lane).itemsize
-    values = np.random.default_rng(size).integers(0, 100, 2 * count).astype(lane)[::2]
+    count = size // np.dtype(numpy_type).itemsize
+    values = np.random.default_rng(size).integers(0, 100, 2 * count).astype(numpy_type)[::2]
     wrong = []
 
     def work():

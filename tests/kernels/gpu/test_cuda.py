@@ -40,7 +40,7 @@ def test_sizes(n, device):
     check_sizes(n, device)
 
 
-# Comparisons of each lane type with each literal.
+# Comparisons of each NumPy type with each literal.
 
 
 @pytest.mark.parametrize("lane", TYPES)

@@ -9,7 +9,7 @@ import pytest
 from skipstone.ir.types import Kind, from_arrow
 from skipstone.kernels.gpu import cuda_tools, gpu
 from skipstone.kernels.gpu.device_arrays import external_array_of
-from skipstone.kernels.gpu.device_bounds import device_lanes
+from skipstone.kernels.gpu.device_bounds import bounds_on_device
 from skipstone.kernels.pack.columns import ColumnStatistics, pack_column
 from tests.support.cuda.arrays import FIXED, ArrowDevice, interface
 from tests.support.rows.strategies import Field, array_of
@@ -57,9 +57,9 @@ def test_positions_and_bytes(n, share, where):
     )
 
 
-def known_lanes(lanes, dtype, end):
+def known_bounds(bounds, dtype, end):
     """Return bounds as axis values; None is unknown."""
-    return None if lanes is None else [None if v == end else v for v in lanes.tolist()]
+    return None if bounds is None else [None if v == end else v for v in bounds.tolist()]
 
 
 @pytest.mark.parametrize("arrow", dict.fromkeys(t for t in FIXED if t != pa.date64()), ids=str)
@@ -75,7 +75,8 @@ def test_bounds_are_mended_as_on_the_host(arrow, where):
     )
     c = pack_column(ColumnStatistics(low, high), dtype, len(stats))
     expected = [
-        known_lanes(lanes, dtype, c.end(side)) for lanes, side in ((c.low, False), (c.high, True))
+        known_bounds(bounds, dtype, c.end(side))
+        for bounds, side in ((c.low, False), (c.high, True))
     ]
     ways = [lambda a: interface(where, a, True), lambda a: interface(where, a, False)]
     ways += (
@@ -89,24 +90,24 @@ def test_bounds_are_mended_as_on_the_host(arrow, where):
     if dtype.kind is Kind.DATE:
         ways = ways[2:]  # days have 8 bytes in NumPy
     if hasattr(where, "compile"):
-        kind = {Kind.BOOL: "bool", Kind.TIMESTAMP: "datetime64"}.get(dtype.kind, dtype.lane_type)
+        kind = {Kind.BOOL: "bool", Kind.TIMESTAMP: "datetime64"}.get(dtype.kind, dtype.numpy_type)
         checks = {
             cuda_tools.check_text(k, (side, other))
-            for k in (kind, dtype.lane_type)
+            for k in (kind, dtype.numpy_type)
             for side in ("bits", "bytes")
             for other in (side, None)
         }
-        where.compile([*checks, cuda_tools.replace_unknown_text(dtype.lane_type)])
+        where.compile([*checks, cuda_tools.replace_unknown_text(dtype.numpy_type)])
     for way in ways:
         f = [external_array_of(way(a), "x", where) for a in (low, high)]
         assert all(one.suits(dtype) for one in f)
         there = [
-            None if lanes is None else where.download(lanes)
-            for lanes in device_lanes(where, dtype, *f)
+            None if bounds is None else where.download(bounds)
+            for bounds in bounds_on_device(where, dtype, *f)
         ]
         assert [
-            known_lanes(lanes, dtype, end)
-            for lanes, end in zip(there, (dtype.lowest, dtype.highest), strict=True)
+            known_bounds(bounds, dtype, end)
+            for bounds, end in zip(there, (dtype.lowest, dtype.highest), strict=True)
         ] == expected
         for one, given in zip(f, (low, high), strict=True):
             back = one.to_arrow(where)
@@ -114,9 +115,9 @@ def test_bounds_are_mended_as_on_the_host(arrow, where):
                 back.type == given.type
                 and back.is_valid().to_pylist() == given.is_valid().to_pylist()
             )
-        alone, _ = device_lanes(where, dtype, f[0], None)
+        alone, _ = bounds_on_device(where, dtype, f[0], None)
         packed = pack_column(ColumnStatistics(low), dtype, len(stats))
-        assert known_lanes(where.download(alone), dtype, dtype.lowest) == known_lanes(
+        assert known_bounds(where.download(alone), dtype, dtype.lowest) == known_bounds(
             packed.low, dtype, packed.end(False)
         )
 

@@ -25,7 +25,7 @@ from tests.support.rows.strategies import array_of
 
 needs_nvrtc = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
 
-# Kernels for all lane types, 1 to 16 leaves, runs and sets, and planes alone; each in every form.
+# Kernels for all NumPy types, 1 to 16 leaves, runs and sets, and planes alone; each in every form.
 
 TYPES = {
     f"{kind}{bits}": getattr(pa, f"{kind}{bits}")()

@@ -265,8 +265,8 @@ def test_workers_make_a_predicate_once_and_share_kernels(spark: Any, tmp_path: A
     environment = spark.sparkContext.environment
     environment["SKIPSTONE_CACHE_DIR"] = str(tmp_path)
     try:
-        # Both partitions run at once, each in its own worker; their bounds share a lane, so one
-        # kernel serves both.
+        # Both partitions run at once, each in its own worker; their bounds have one NumPy type, so
+        # one kernel serves both.
         df = spark.range(0, 20_000, 1, 2).selectExpr("id % 10000 AS lo", "id % 10000 + 20000 AS hi")
         runs = [df.mapInArrow(watched, fields).collect() for _ in range(2)]
     finally:

@@ -149,7 +149,7 @@ def interface(where, array, bits):
     values = (
         values
         if isinstance(values, np.ndarray)
-        else np.frombuffer(values.buffers()[1], dtype.lane_type, len(array))
+        else np.frombuffer(values.buffers()[1], dtype.numpy_type, len(array))
     )
     zone = array.type.tz if dtype.kind is Kind.TIMESTAMP else None
     return Interface(

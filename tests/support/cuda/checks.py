@@ -66,8 +66,8 @@ def tiny(low):
     return 5e-324 if low < -1e300 else 1e-45
 
 
-def values_of(lane):
-    dtype = np.dtype(lane)
+def values_of(numpy_type):
+    dtype = np.dtype(numpy_type)
     info = np.finfo(dtype) if dtype.kind == "f" else np.iinfo(dtype)
     made = ENDS[dtype.kind](
         *(float(e) if dtype.kind == "f" else int(e) for e in (info.min, info.max))
@@ -79,11 +79,11 @@ def pack(op, *args):
     return Node(Op.PACK, (Node(op, args),))
 
 
-def check_comparisons(lane, device):
+def check_comparisons(numpy_type, device):
     values, array, literal = (
-        values_of(lane),
-        Node(Op.ARRAY, value=(0, lane)),
-        Node(Op.PARAM, value=(0, lane)),
+        values_of(numpy_type),
+        Node(Op.ARRAY, value=(0, numpy_type)),
+        Node(Op.PARAM, value=(0, numpy_type)),
     )
     cases = [
         [Launch(len(values), (pack(op, array, literal),), [values], [], [v]) for v in values]
@@ -92,7 +92,7 @@ def check_comparisons(lane, device):
     compile_ahead(device, [(launches[0], FORMS) for launches in cases])
     for launches in cases:
         together(Resident(device), launches)
-        agree(device, launches[0], random.Random(lane))
+        agree(device, launches[0], random.Random(numpy_type))
 
 
 def check_sets(name, device):

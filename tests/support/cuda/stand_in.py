@@ -13,7 +13,7 @@ import numpy.typing as npt
 from skipstone.kernels.gpu.cuda_text import TYPES
 from tests.support.cuda.memory import FRESH, SET, Memory, Store, Wrong
 
-LANES: Final = {text: np.dtype(lane) for lane, text in TYPES.items()}
+NUMPY_TYPES: Final = {text: np.dtype(numpy_type) for numpy_type, text in TYPES.items()}
 PARAMETERS: Final = 4096  # bytes of a launch's arguments that every GPU and driver accepts
 BLOCKS: Final = 2**31 - 1
 
@@ -22,17 +22,17 @@ BLOCKS: Final = 2**31 - 1
 class Parameter:
     """One parameter of a kernel.
 
-    It has a name, the lane type of its value or values, and flags for a pointer, and for a pointer
+    It has a name, the NumPy type of its value or values, and flags for a pointer, and for a pointer
     to output.
     """
 
     name: str
-    lane: np.dtype[Any]
+    numpy_type: np.dtype[Any]
     pointer: bool
     written: bool
 
     def text(self) -> str:
-        kind = next(t for t, lane in LANES.items() if lane == self.lane)
+        kind = next(t for t, numpy_type in NUMPY_TYPES.items() if numpy_type == self.numpy_type)
         return f"{'' if self.written else 'const '}{kind}{'*' if self.pointer else ''}"
 
 
@@ -47,7 +47,7 @@ def _parameter(text: str) -> Parameter:
     found = re.fullmatch(r"(const )?([a-z0-9 ]+?)(\* __restrict__)? (\w+)", text)
     assert found, f"a parameter that a launch cannot give: {text}"
     const, kind, pointer, name = found.groups()
-    return Parameter(name, LANES[kind], bool(pointer), bool(pointer and not const))
+    return Parameter(name, NUMPY_TYPES[kind], bool(pointer), bool(pointer and not const))
 
 
 Bound = list[tuple[Parameter, Memory]]
@@ -67,13 +67,13 @@ class StandIn:
         """Copy a one-dimensional host array to the device."""
         return self.memory.put(values)
 
-    def empty(self, count: int, lane: str) -> Memory:
+    def empty(self, count: int, numpy_type: str) -> Memory:
         """Allocate unwritten values."""
-        return self.memory.empty(count, lane)
+        return self.memory.empty(count, numpy_type)
 
-    def adopt(self, pointer: int, count: int, lane: str, owner: object) -> Memory:
+    def adopt(self, pointer: int, count: int, numpy_type: str, owner: object) -> Memory:
         """Take over values that already lie on the device."""
-        found = self.memory.find(pointer, count, lane)
+        found = self.memory.find(pointer, count, numpy_type)
         found.owner = owner
         return found
 
@@ -145,8 +145,8 @@ def _check(p: Parameter, given: object) -> None:
     if not p.pointer and not isinstance(given, np.generic):
         raise Wrong(f"{p.name} is {type(given).__name__}; expected a NumPy scalar")
     dtype = given.dtype  # type: ignore[attr-defined]
-    if dtype != p.lane:
-        raise Wrong(f"{p.name} is of {dtype}; the kernel declares {p.lane}")
+    if dtype != p.numpy_type:
+        raise Wrong(f"{p.name} is of {dtype}; the kernel declares {p.numpy_type}")
 
 
 def _apart(arrays: list[tuple[Parameter, Memory]]) -> None:

@@ -14,7 +14,7 @@ from skipstone.ir.node import Op
 from skipstone.ir.rows import values_of
 from skipstone.ir.session import Session
 from skipstone.ir.types import Kind, leaves_of
-from skipstone.ir.values import lane_type_of
+from skipstone.ir.values import numpy_type_of
 from tests.support.predicates.expressions import FAMILIES, LITERALS, Scalar, Scalars, kind_of
 from tests.support.predicates.predicates import own, quote
 from tests.support.rows.strategies import Field
@@ -176,7 +176,7 @@ class Predicates:
             )
             if valid and not may_raise
         ]
-        assert found.data.dtype == lane_type_of(bound.dtype), (sql, found.data.dtype)
+        assert found.data.dtype == numpy_type_of(bound.dtype), (sql, found.data.dtype)
         return bound.dtype, good
 
     def literal(self, x: Scalar) -> str:

@@ -94,7 +94,7 @@ def written(transform, v, dtype):
         array = (
             pa.array([v], pa.large_binary())
             if dtype.kind in TEXT
-            else np.array([v], object if dtype.coded else dtype.lane_type)
+            else np.array([v], object if dtype.coded else dtype.numpy_type)
         )
         return (
             transform.apply(array, dtype).tolist()

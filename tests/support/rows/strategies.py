@@ -253,7 +253,7 @@ def array_of(values: list[object], arrow: pa.DataType) -> pa.Array:
         case Kind.FLOAT:
             mask = np.array([v is None for v in values], np.bool_)
             return pa.array(
-                np.array([0.0 if v is None else v for v in values], dtype.lane_type),
+                np.array([0.0 if v is None else v for v in values], dtype.numpy_type),
                 arrow,
                 mask=mask,
             )
