@@ -1,8 +1,8 @@
-"""Suggest what to write instead of attributes of other libraries, such as `column.isnull()`."""
+"""Hints for attributes of other libraries, such as `column.isnull()`, and names for completion."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 _PLAN: Final = "call plan(where)"
@@ -44,6 +44,30 @@ MEANT: Final[Mapping[str, Mapping[str, str]]] = {
         "map": "call table.map(column, where=...)",
     },
 }
+
+
+# Names without an underscore that are no part of the interface: other modules use them.
+INTERNAL: Final[Mapping[str, frozenset[str]]] = {
+    "table": frozenset(
+        (
+            "answer", "dataset_files", "full_path", "load", "meter",
+            "refinement", "replan", "request", "skipped_folders", "total", "why_missing",
+        )
+    ),
+    "statistics": frozenset(
+        ("host_launch", "of_bounds", "place_on", "shallow_copy", "with_index")
+    ),
+}  # fmt: skip
+
+
+def public_names(names: Iterable[str], kind: str) -> list[str]:
+    """Return the names of an object's attributes that `dir`, and so completion, should list.
+
+    Args:
+        names: All names.
+        kind: A key of INTERNAL.
+    """
+    return sorted(set(names) - INTERNAL[kind])
 
 
 def explain_attribute(owner: object, kind: str, name: str) -> None:

@@ -106,7 +106,7 @@ class BuildSide:
                 keys, schema, threshold, max_values, null_safe=null_safe,
                 timezone=session.timezone, ansi=session.ansi,
             )  # fmt: skip
-            found = select_columns(self.rows, list(self.on.values()), "on=", "the dimension has")
+            found = select_columns(self.rows, list(self.on.values()), "on=", "the build side has")
             collector.add(found.rename_columns(keys))
             self.filter.report(collector.finish())
 
@@ -115,7 +115,7 @@ def build_sides(dim: Any, on: Any, how: Any, where: Any, columns: Any) -> list[B
     """Return the build sides that the arguments of `join` describe.
 
     Raises:
-        PredicateError: `how` is no kind of join, there is not one entry for each dimension, or a
+        PredicateError: `how` is no kind of join, there is not one entry for each build side, or a
             "right" or "full" join is not the last one.
     """
     if not isinstance(dim, list | tuple):
@@ -126,7 +126,7 @@ def build_sides(dim: Any, on: Any, how: Any, where: Any, columns: Any) -> list[B
     elif isinstance(on, list | tuple) and len(on) == n:
         ons = list(on)
     else:
-        raise PredicateError(f"on is {on!r}; expected one entry for each of {n} dimensions")
+        raise PredicateError(f"on is {on!r}; expected one entry for each of the {n} tables in dim")
     hows = [how] * n if isinstance(how, str) else list(how)
     wheres = list(where) if isinstance(where, list | tuple) else [where] * n
     if isinstance(columns, list | tuple) and not all(isinstance(c, str) for c in columns):
@@ -136,7 +136,7 @@ def build_sides(dim: Any, on: Any, how: Any, where: Any, columns: Any) -> list[B
     if {len(hows), len(wheres), len(chosen)} != {n}:
         raise PredicateError(
             f"how, where_dim and columns_dim have {len(hows)}, {len(wheres)} and {len(chosen)} "
-            f"entries; expected {n}, one for each dimension"
+            f"entries; expected {n}, one for each table in dim"
         )
     kinds = [kind_of(h, PredicateError) for h in hows]
     if any(k in ("right", "full") for k in kinds[:-1]):

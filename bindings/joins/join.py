@@ -142,39 +142,40 @@ def _with_parameters_of(model: Callable[P, object]) -> Callable[[Callable[..., T
 
 @_with_parameters_of(join_explained)
 def join(*args: Any, **options: Any) -> pa.Table:
-    """Join a fact table with dimensions, and read only the part of the fact table that they leave.
+    """Join tables, and read only the part of `fact` that the keys of `dim` leave.
 
-    The fact table is the probe side, the dimensions are the build sides. Each dimension is read
-    first, or with `wait` at the same time as the fact table. Its keys become a dynamic filter. The
-    fact table is planned and read with all filters, then joined with one dimension after the other.
+    `fact` is the probe side, `dim` the build side, or several. Each build side is read first, or
+    with `wait` at the same time as the probe side. Its keys become a dynamic filter. The probe side
+    is planned and read with all filters, then joined with one build side after the other.
     The rows are those of the join without filters, as Spark defines it: NaN equals NaN, -0.0 equals
     0.0, keys of two types are compared in their common type, and NULL equals nothing.
 
     Args:
         fact: A Skipstone table, such as `scan_parquet` returns; or rows: Arrow, pandas, Polars.
-        dim: Likewise; or a list of dimensions. The result of another join can be a dimension.
-        on: The key's name on both sides, or a list of names, or a mapping: names of the fact table
-            -> names of the dimension. For several dimensions a list with one of these for each.
+        dim: Likewise; or a list of such tables. The result of another join can be one of them.
+        on: The key's name on both sides, or a list of names, or a mapping: names of the probe side
+            -> names of the build side. For several build sides a list with one of these for each.
         how: "inner", "left", "right", "full", "semi", "anti" or "not in", or Spark's names for
-            them; the fact table is the left side. For several dimensions one kind for all, or a
+            them; the probe side is on the left. For several build sides one kind for all, or a
             list. Only the last may be "right" or "full".
         where_fact, where_dim: Conditions on the rows of each side.
         columns_fact, columns_dim: The columns to read; None reads all.
         null_safe: True if keys are compared by `<=>`.
-        suffix: Appended to the name of a dimension's column if the name is taken.
+        suffix: Appended to the name of a build side's column if the name is taken.
         threshold, max_values: The size that a filter may reach, see `DynamicFilterCollector`.
         timezone, ansi, case_sensitive: Spark's settings, see `PruningPredicate`.
         dynamic_filtering: True to filter by the keys, False to ignore them; None uses the table's
             setting, or else the environment's.
-        wait: None reads the dimensions first. A number reads them while the fact table is planned,
+        wait: None reads the build sides first. A number reads them while the probe side is planned,
             which then waits this many seconds for their keys. Reading starts without the keys that
             are late; when they arrive, the files not yet read are planned again. This is faster if
-            a dimension is slow and rules out little of the fact table. Otherwise some files are
-            read needlessly.
+            a build side is slow and rules out little of the probe side. Otherwise some files
+            are read needlessly.
 
     Returns:
-        An Arrow table in the fact table's order: its columns, then those of each dimension. Keys of
-        the same name appear once. Semi, anti and NOT IN joins return the fact table's columns only.
+        An Arrow table in the order of the probe side: its columns, then those of each build side.
+        Keys of the same name appear once. Semi, anti and NOT IN joins return the columns of the
+        probe side only.
 
     Raises:
         UnknownColumn: a side lacks a key.
@@ -253,7 +254,7 @@ def _join_with(
             name,
             right.schema.names,
             case_sensitive=session.case_sensitive,
-            side="the dimension",
+            side="the build side",
         )
         for name in build.on.values()
     ]

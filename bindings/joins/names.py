@@ -27,7 +27,7 @@ def pairs_of(on: object) -> dict[str, str]:
     ):
         raise PredicateError(
             f"on is {on!r:.100}; expected names of keys that both sides have, "
-            "or a mapping: names of the fact table -> names of the dimension"
+            "or a mapping: names of the probe side (fact) -> names of the build side (dim)"
         )
     return dict(given) if isinstance(given, Mapping) else {name: name for name in given}
 

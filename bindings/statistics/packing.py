@@ -64,6 +64,11 @@ class PackableStatistics(DeviceSupport):
         self._index: Index | None = None
         super().__init__()
 
+    def __dir__(self) -> list[str]:
+        from skipstone.bindings.attributes import public_names
+
+        return public_names(super().__dir__(), "statistics")
+
     # The original statistics.
 
     @property

@@ -367,6 +367,11 @@ class Table(ABC):
                 explain_attribute(self, "table", name)
             return object.__getattribute__(self, name)
 
+    def __dir__(self) -> list[str]:
+        from skipstone.bindings.attributes import public_names
+
+        return public_names(super().__dir__(), "table")
+
     def _repr_html_(self) -> str | None:
         return hooks.html("HTML of table", self)
 

@@ -288,7 +288,7 @@ def test_J21_partitions_that_are_fixed(spark, sales, where, added):
 
 
 def test_J21_a_join_here_keeps_its_filter(sales):
-    """`ss.join` reads the dimension in any case, so the filter costs nothing."""
+    """`ss.join` reads the build side in any case, so the filter costs nothing."""
     table = ss.scan_hive(sales, partition_schema={"p": pa.int32()})
     joined = join_explained(table, pa.table({"p": [3]}), on="p", where_fact="p = 1")
     assert joined.table.num_rows == 0 and joined.plan.files == ()

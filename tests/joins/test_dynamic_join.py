@@ -1,4 +1,4 @@
-"""ss.join: an example query, several dimensions, chains, and random joins against an oracle.
+"""ss.join: an example query, several build sides, chains, and random joins against an oracle.
 
 Ids in test names are those of the conformance table.
 """
@@ -121,7 +121,7 @@ def test_joins_of_the_example_tables(store_returns, date_dim, how):
 
 
 class Slow:
-    """A dimension whose rows arrive when an event is set, or that raises an error."""
+    """A build side whose rows arrive when an event is set, or that raises an error."""
 
     def __init__(self, rows, arrival=None, error=None):
         self.rows, self.arrival, self.error, self.schema = rows, arrival, error, rows.schema
@@ -269,7 +269,7 @@ CASES = [
     ({"on": "k", "how": "not in", "null_safe": True}, ss.PredicateError, "NOT IN compares by ="),
     ({"on": "k", "how": "cross"}, ss.PredicateError, "how is 'cross'; expected one of 'inner'"),
     ({"on": "k", "how": "iner"}, ss.PredicateError, "how is 'iner'; did you mean 'inner'"),
-    ({"on": {"k": "ss"}}, ss.UnknownColumn, "on= names 'ss'; the dimension has 'k', 's'"),
+    ({"on": {"k": "ss"}}, ss.UnknownColumn, "on= names 'ss'; the build side has 'k', 's'"),
     ({"on": {"k": "s"}}, ss.UnsupportedForm, "Spark"),
 ]
 

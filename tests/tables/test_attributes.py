@@ -1,6 +1,7 @@
 """The attributes that tables of every format have."""
 
 import operator
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -8,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import skipstone as ss
+from skipstone.bindings.attributes import INTERNAL
 from skipstone.bindings.tables.table import Table
 
 ROWS = pa.table({"x": pa.array(range(6), pa.int64()), "k": pa.array(["a", "b", "b"] * 2)})
@@ -96,3 +98,19 @@ def test_names_that_the_package_lacks():
         ss.read_parquet("t")
     with pytest.raises(AttributeError, match=r"no attribute 'Prune'$"):
         operator.attrgetter("Prune")(ss)
+
+
+@pytest.mark.parametrize("make", [parquet, hive, delta, iceberg])
+def test_completion_leaves_internal_names_out(tmp_path, make):
+    table, _ = make(tmp_path)
+    assert not INTERNAL["table"] & set(dir(table))
+    assert not INTERNAL["statistics"] & set(dir(table.statistics))
+    assert {"plan", "schema", "files"} <= set(dir(table)) and "pack" in dir(table.statistics)
+
+
+def test_internal_names_are_not_public_ones():
+    listed = (Path(__file__).parents[1] / "data" / "public_names.txt").read_text().split()
+    owners = {"table": ("ParquetTable", "HiveTable", "DeltaTable", "IcebergTable")}
+    for kind, names in INTERNAL.items():
+        for owner in owners.get(kind, ("Statistics",)):
+            assert not names & {n.removeprefix(f"skipstone.{owner}.") for n in listed}, owner

@@ -42,7 +42,7 @@ def key_columns(
 
     Returns:
         None if a Spark job must collect the keys: they are computed, or the rows come from several
-        scans, or too many bytes, or the join needs to know which rows have no partner.
+        scans, or too many bytes, or the join needs to know which rows have no match.
     """
     build = join.side_of(OTHER[side])
     if not build.plain or join.needs(side) is not Needs.MATCHED:

@@ -191,7 +191,7 @@ def _target(
                 context,
             ):
                 fields[i] = field
-    # A row certainly has a partner only if the keys cover the join's whole condition.
+    # A row certainly has a match only if the keys cover the join's whole condition.
     whole = join.all and len(fields) == len(join.keys)
     return Target(scan, fields) if fields and (whole or join.needs(side) is Needs.MATCHED) else None
 

@@ -51,9 +51,10 @@ def prune(
     are read on the driver when a table is first pruned, and cached.
 
     In classic Spark, equi-joins also prune. If one side is small compared with a scan on the other
-    side, and is filtered or tiny, a Spark job collects its distinct keys now, and the scan is
-    judged by them, as by `prune_join`. Files stay skipped only while Spark lists the small side's
-    files unchanged. A side that might have different rows when it is computed again is not used.
+    side, and is filtered or tiny, it is the build side: a Spark job collects its distinct keys now,
+    and they prune the scan, as in `prune_join`. Files stay skipped only while Spark lists the build
+    side's files unchanged. A build side that might have different rows when it is computed again is
+    not used.
 
     A file is skipped only while Spark lists it unchanged. Spark reads files that are added to a
     table or replaced as soon as it sees them (after `REFRESH TABLE`, for example). A DataFrame

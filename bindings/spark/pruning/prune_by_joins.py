@@ -58,7 +58,7 @@ class KeySource:
     Attributes:
         join: The join.
         side: The other side, which is pruned.
-        above: Joins above whose keys filter this build side: dimensions of the dimension.
+        above: Joins above whose keys filter this build side, as if it were a probe side.
         sides: All sides that are read to collect the keys.
     """
 

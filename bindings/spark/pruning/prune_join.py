@@ -1,4 +1,4 @@
-"""Pruned joins: open only the files of the probe side that may hold a row with a partner."""
+"""Pruned joins: open only the files of the probe side that may hold a row with a match."""
 
 from __future__ import annotations
 
@@ -66,16 +66,16 @@ def prune_join(
     filesystem: pafs.FileSystem | None = None,
     read: Callable[[list[str]], DataFrame] | None = None,
 ) -> DataFrame:
-    """Return an ordinary Spark join that opens only the fact table's files that may have partners.
+    """Return an ordinary Spark join that opens only the probe side's files that may have matches.
 
-    Spark runs a job now that collects the distinct keys of the dimension. They judge the fact
-    table's files on the driver, together with the conditions on the fact table. Any column with
+    Spark runs a job now that collects the distinct keys of the build side, `dim`. They judge the
+    files of the probe side, `fact`, on the driver, together with its conditions. Any column with
     statistics can prune, not only partition columns. The join itself stays, and its rows are those
     of `fact.join(dim, on, how)`. A table that cannot be pruned is joined as usual, and `pruned`
     says why.
 
-    A dimension that may have other rows when it is computed again is computed once
-    (`DataFrame.localCheckpoint`), for both the keys and the join. Such dimensions have LIMIT,
+    A build side that may have other rows when it is computed again is computed once
+    (`DataFrame.localCheckpoint`), for both the keys and the join. Such build sides have LIMIT,
     aggregates, user functions, `rand()` or clocks, or come from sources other than files that are
     already listed.
 
@@ -87,11 +87,11 @@ def prune_join(
             executors judge these, and Spark reads those that remain.
         dim: The build side, any DataFrame.
         on: The key's name, or a list of names, that both sides have; a mapping from names of the
-            fact table to names of the dimension; or, for two DataFrames, a Column, as for
+            probe side to names of the build side; or, for two DataFrames, a Column, as for
             `DataFrame.join`.
         how: The kind of the join, by any of Spark's names for it. A cross join has no keys.
-        side: The side of the join that the fact table is on.
-        where: A condition on the fact table.
+        side: The side of the join that the probe side is on.
+        where: A condition on the probe side.
         null_safe: True if named keys are compared by `<=>`; the result then has the key columns of
             both sides.
         threshold: Size in bytes at which the filter becomes weaker, as for
@@ -104,7 +104,7 @@ def prune_join(
 
     Returns:
         The join. A side that it preserves is not pruned: the left side of a left join, both sides
-        of a full join. An anti join leaves out files in which every row certainly has a partner.
+        of a full join. An anti join leaves out files in which every row certainly has a match.
 
     Raises:
         PredicateError: `on` or `where` is malformed, or names an unknown column.
@@ -176,7 +176,7 @@ def _why_unpruned(probe: Any, build: Any, kind: str, side: Side) -> str:
     if is_connect(probe):
         return (
             "a client of Spark Connect cannot see the plan of a DataFrame; "
-            "pass the fact table by its path or as a Skipstone table"
+            "pass the probe side by its path or as a Skipstone table"
         )
     return why_not_prunable(build, kind, side) or ("it is streaming" if probe.isStreaming else "")
 
