@@ -65,14 +65,14 @@ def table(*cases):
     ("f < 0", {"f": {"min": NAN, "max": 5.0}}, MAYBE),
     ("f > 9", {"f": {"min": 1.0, "max": NAN, "nan_count": 0}}, MAYBE),
 )
-def test_1_counts(where, statistics, expected, backend):
+def test_1_counts_decide_null_tests_and_constants(where, statistics, expected, backend):
     assert verdict(where, backend=backend, **statistics) == expected
 
 
 @pytest.mark.parametrize(
     "where", ["x = 5", "x IS NULL", "TRUE", "x IS NOT NULL OR x IS NULL", "NOT (x = 5)"]
 )
-def test_1_no_rows(where, backend):
+def test_1_a_container_without_rows_never_matches(where, backend):
     assert verdict(where, rows=0, backend=backend, x={"min": 5, "max": 5, "null_count": 0}) == NEVER
     assert verdict(where, rows=0, backend=backend) == NEVER
 
@@ -87,7 +87,9 @@ def test_1_no_rows(where, backend):
     ("x < 9", {"x": {"min": 1, "max": 5, "null_count": 0}}, ALWAYS),
     ("NOT (x < 9)", {"x": {"min": 1, "max": 5}}, NEVER),
 )
-def test_2_not_prunable_is_not_always(where, statistics, expected, backend):
+def test_2_a_container_that_is_not_pruned_need_not_be_fully_matched(
+    where, statistics, expected, backend
+):
     assert verdict(where, backend=backend, **statistics) == expected
 
 
@@ -119,7 +121,7 @@ ARROW = {
     ("f < 0.0", {"f": {"min": -0.0, "max": 0.0, "nan_count": 0}}, NEVER),
     ("f IN (-0.0, 7)", {"f": {"min": 0.0, "max": 0.0}}, MAYBE),
 )
-def test_3_nan_and_zero(where, statistics, expected, backend):
+def test_3_nan_is_the_greatest_value_and_zeros_are_equal(where, statistics, expected, backend):
     assert verdict(where, backend=backend, **statistics) == expected
 
 
@@ -155,7 +157,7 @@ def test_3_nan_and_zero(where, statistics, expected, backend):
     ("s = ''", {"s": {"min": "", "max": "", "null_count": 0}}, ALWAYS),
     ("s >= 'x'", {"s": {"min": "a"}}, MAYBE),  # an absent maximum is above everything
 )
-def test_4_strings(where, statistics, expected, backend):
+def test_4_bounds_of_strings_may_be_truncated(where, statistics, expected, backend):
     assert verdict(where, backend=backend, **statistics) == expected
 
 
@@ -189,7 +191,7 @@ NOON = dt.datetime(2024, 7, 1, 12, tzinfo=UTC)
         ("d < TIMESTAMP '2024-07-01 00:00:00'", "Europe/Berlin", NEVER),
     ],
 )
-def test_5_zones(where, zone, expected):
+def test_5_times_are_compared_in_the_sessions_zone(where, zone, expected):
     bounds = {"t": NOON, "n": NOON.replace(tzinfo=None), "d": NOON.date()}
     statistics = {c: {"min": v, "max": v, "null_count": 0} for c, v in bounds.items()}
     assert verdict(where, timezone=zone, **statistics) == expected
@@ -229,7 +231,7 @@ def test_5_zones(where, zone, expected):
     ("g < 0.1", {"g": {"min": 0.05, "max": 0.1}}, MAYBE),
     ("u > 9223372036854775807", {"u": {"min": 2**63, "max": 2**64 - 1, "null_count": 0}}, ALWAYS),
 )
-def test_6_exact_numbers(where, statistics, expected, backend):
+def test_6_decimals_and_large_integers_are_compared_exactly(where, statistics, expected, backend):
     assert verdict(where, backend=backend, **statistics) == expected
 
 
@@ -249,7 +251,7 @@ def test_6_exact_numbers(where, statistics, expected, backend):
     ("s > 5", {"s": {"min": "1", "max": "2"}}, MAYBE),  # Spark casts the column
     ("CAST(x AS TINYINT) = 5", {"x": {"min": 300, "max": 400}}, MAYBE),
 )
-def test_7_types(where, statistics, expected, backend):
+def test_7_literals_beyond_the_columns_type_are_decided(where, statistics, expected, backend):
     assert verdict(where, backend=backend, **statistics) == expected
 
 
@@ -298,7 +300,9 @@ LONG = ", ".join(str(2 * k) for k in range(5000))
     (f"i NOT IN ({EVERY})", {"i": {"min": -128, "max": 127}}, NEVER),
     (f"i NOT IN ({EVERY.replace('0, 1,', '1,')})", {"i": {"min": -128, "max": 127}}, MAYBE),
 )
-def test_8_lists(where, statistics, expected, backend):
+def test_8_lists_are_judged_by_their_values_between_the_bounds(
+    where, statistics, expected, backend
+):
     assert verdict(where, backend=backend, **statistics) == expected
 
 

@@ -24,7 +24,7 @@ WIDE = schema(a=pa.int32(), b=pa.int64(), c=pa.string())
 # Membership of rows.
 
 
-def test_V02_V03_arity():
+def test_V02_V03_rows_of_another_arity_are_refused():
     off = collected(
         WIDE, {"a": [1, 2], "b": [1, 2], "c": ["a", "b"]}, threshold=1, on_overflow="all"
     )
@@ -36,7 +36,7 @@ def test_V02_V03_arity():
         on.contains(pa.table({"a": [1]}))
 
 
-def test_joins_equality():
+def test_nan_equals_nan_and_zeros_are_equal_in_contains():
     data = collected(schema(k=pa.float64()), {"k": [NAN, -0.0]})
     assert data.contains([(NAN,), (0.0,), (-0.0,), (1.0,), (None,)]).tolist() == [
         True,
@@ -51,7 +51,7 @@ def test_joins_equality():
     assert mixed.contains([(None, 1), (1, None), (1, 1)]).tolist() == [True, False, False]
 
 
-def test_predicates():
+def test_a_filter_becomes_a_condition_on_the_column():
     data = collected(LONG, {"k": [5, 7]})
     assert (
         ss.PruningPredicate(data.to_predicate({"k": "x"}), schema(x=pa.int64())).expr
@@ -113,18 +113,18 @@ JUDGED = [
     JUDGED,
     ids=[f"{i} {k} {o}" for i, (k, o, _, _) in enumerate(JUDGED)],
 )
-def test_containers(keys, options, container, verdict):
+def test_a_container_is_judged_by_the_keys(keys, options, container, verdict):
     data = collected(LONG, {"k": keys} if keys else {"k": []})
     assert judge(data, LONG, [(container,)], **options) == [verdict]
 
 
-def test_J07_ranges_settle_nothing():
+def test_J07_ranges_never_make_a_container_fully_matched():
     data = collected(LONG, {"k": [1, 2]}, max_values=1)
     assert judge(data, LONG, [(box(1, 1),)], how="anti") == [MAYBE]
     assert judge(data, LONG, [(box(1, 1),), (box(5, 6),)]) == [MAYBE, NEVER]
 
 
-def test_R08_tuples_and_boxes():
+def test_R08_a_box_without_any_tuple_of_keys_is_pruned():
     data = collected(PAIR, {"a": [1, 2], "b": [10, 20]})
     boxes = [
         (box(1, 1), box(15, 30)),
@@ -137,7 +137,7 @@ def test_R08_tuples_and_boxes():
     assert judge(data, PAIR, boxes, how="anti") == [ALWAYS, MAYBE, ALWAYS, NEVER, MAYBE]
 
 
-def test_V08_null_safe_and_no_other_keys():
+def test_V08_null_matches_only_null_safe_keys():
     nothing = collected(LONG, {"k": [None]})
     assert judge(nothing, LONG, [(box(1, 2, 0),), (box(1, 2, 1),)]) == [NEVER, NEVER]
     safe = collected(LONG, {"k": [None]}, null_safe=True)
@@ -158,7 +158,7 @@ def test_V16_wrapped_values_match_nothing():
     assert judge(data, schema(k=pa.int32()), [(box(0, 0),)], op="<=") == [MAYBE]
 
 
-def test_nan_and_zeros():
+def test_nan_and_zeros_are_judged_as_keys():
     of = schema(k=pa.float64())
     data = collected(of, {"k": [NAN]})
     assert judge(
@@ -168,7 +168,7 @@ def test_nan_and_zeros():
     assert judge(data, of, [((-0.0, -0.0, 0, 0),), ((0.5, 1.0, 0, None),)]) == [ALWAYS, NEVER]
 
 
-def test_casts_that_round():
+def test_keys_that_round_match_several_values():
     """Several BIGINT values equal one DOUBLE."""
     data = collected(LONG, pa.table({"k": [2.0**53]}))
     assert judge(data, LONG, [(box(2**53 + 1, 2**53 + 1),), (box(2**53 + 2, 2**60),)]) == [
@@ -177,7 +177,7 @@ def test_casts_that_round():
     ]
 
 
-def test_P09_one_key_and_two_columns():
+def test_P09_one_key_restricts_two_columns():
     of = schema(x=pa.int64(), y=pa.int64())
     f = DynamicFilter(collected(LONG, {"k": [1]}), columns={"k": ["x", "y"]})
     assert judge(
@@ -185,13 +185,13 @@ def test_P09_one_key_and_two_columns():
     ) == [NEVER, ALWAYS, NEVER]
 
 
-def test_J12_renamed_and_reordered():
+def test_J12_keys_follow_renamed_and_reordered_columns():
     of = schema(y=pa.int64(), x=pa.int64())
     f = DynamicFilter(collected(PAIR, {"a": [1], "b": [2]}), columns={"a": "x", "b": "y"})
     assert judge(f, of, [(box(2, 2), box(1, 1)), (box(1, 1), box(2, 2))]) == [ALWAYS, NEVER]
 
 
-def test_J23_three_keys():
+def test_J23_each_of_three_keys_prunes():
     of = schema(one=pa.int64(), two=pa.int64(), three=pa.int64())
     data = collected(of, {"one": [1, 2], "two": [1, 2], "three": [1, 2]})
     point = [box(1, 1)] * 3
@@ -205,13 +205,13 @@ def test_J23_three_keys():
     ) == [ALWAYS, NEVER, NEVER, NEVER]
 
 
-def test_other_types_than_were_declared():
+def test_keys_collected_for_another_type_prune_nothing_and_warn():
     data = collected(schema(k=pa.int32()), {"k": [1]})
     with pytest.warns(ss.SkipstoneWarning, match="give the collector the schema of the scan"):
         assert judge(data, LONG, [(box(1, 1),), (box(2, 2),)]) == [MAYBE, MAYBE]
 
 
-def test_kinds():
+def test_unknown_kinds_and_operators_are_refused():
     assert set(LEFT) == set(RIGHT)
     for name in ("left_semi", "LEFT ANTI", "fullouter", "not_in"):
         DynamicFilter(how=name)
@@ -221,7 +221,7 @@ def test_kinds():
         DynamicFilter(op="<>")
 
 
-def test_value_lists_and_bloom_filters():
+def test_value_lists_rule_keys_out():
     stats = ss.Statistics.from_dict(
         {"k": {"min": [1, 1], "max": [9, 9], "null_count": [0, 0], "values": [[1, 9], [1, 5, 9]]}},
         LONG,

@@ -15,7 +15,7 @@ from tests.support.joins.dynamic_cases import KEY, V05, collected, keys, names, 
 # Plans.
 
 
-def test_plans_and_rows(table):
+def test_a_filter_prunes_files_and_rows(table):
     plan = table.plan("k % 2 = 1", dynamic=[keys(3, 4, 25)])
     assert names(plan) == ["0", "2"] and len(plan.kept) == 2
     assert plan.to_arrow().column("k").to_pylist() == [3, 25] and plan.count() == 2
@@ -23,7 +23,7 @@ def test_plans_and_rows(table):
     assert table.plan(dynamic=keys(3), columns=["v"]).to_arrow().to_pydict() == {"v": [0.0]}
 
 
-def test_P06_P07_filters_intersect(table):
+def test_P06_P07_a_plan_keeps_what_every_filter_keeps(table):
     first, second = ss.DynamicFilter(columns={"k": "k"}), ss.DynamicFilter(columns={"k": "k"})
     plan = table.plan(dynamic=[first, second])
     assert len(plan.kept) == 12 and len(plan.dynamic.pending) == 2
@@ -34,7 +34,7 @@ def test_P06_P07_filters_intersect(table):
     assert plan.replanned().to_arrow().column("k").to_pylist() == [2]
 
 
-def test_H06_limit_comes_last(table):
+def test_H06_a_limit_counts_rows_after_the_filters(table):
     assert names(table.plan(limit=3)) == ["0"]
     plan = table.plan(limit=3, dynamic=[keys(*range(40, 50))])
     assert (
@@ -54,7 +54,7 @@ def test_H06_limit_comes_last(table):
     assert "left to the join" in ranges.explain()
 
 
-def test_limits_of_sorted_rows(table):
+def test_a_limit_of_sorted_rows_waits_for_late_filters(table):
     plan = table.plan(order_by="k DESC", limit=2, dynamic=[keys(7, 8, 31)])
     assert plan.to_arrow().column("k").to_pylist() == [31, 8]
     late = table.plan(order_by="k DESC", limit=2, dynamic=[ss.DynamicFilter(columns={"k": "k"})])
@@ -62,7 +62,7 @@ def test_limits_of_sorted_rows(table):
 
 
 @pytest.mark.parametrize("how", ["inner", "semi", "right", "left", "full", "anti", "not in"])
-def test_rows_by_join(table, how):
+def test_each_kind_of_join_keeps_the_rows_it_needs(table, how):
     f = ss.DynamicFilter(keys(*range(30), 35), how=how)
     plan = table.plan(dynamic=[f])
     everything = set(range(60))
@@ -80,7 +80,7 @@ def test_rows_by_join(table, how):
     assert len(plan.kept) == {"left": 12, "full": 12, "anti": 6, "not in": 6}.get(how, 7)
 
 
-def test_explained(table):
+def test_explain_shows_filters_and_their_state(table):
     late = ss.DynamicFilter(columns={"d_date_sk": "day"})
     text = table.plan(dynamic=[late, keys(3)], columns=["k", "v"]).explain()
     assert "DynamicFilteringTableSourceScan(fields=[k, v])" in text
@@ -96,7 +96,7 @@ def test_explained(table):
     )
 
 
-def test_option(table, monkeypatch):
+def test_dynamic_filtering_false_keeps_everything(table, monkeypatch):
     data = keys(3)
     assert len(table.plan(dynamic=[data], dynamic_filtering=False).kept) == 12
     monkeypatch.setenv("SKIPSTONE_DYNAMIC_FILTERING", "off")
@@ -114,11 +114,11 @@ def test_option(table, monkeypatch):
     assert len(table.plan(dynamic=[data]).kept) == 12
 
 
-def test_accepted_filter_fields(table):
+def test_accepted_filter_fields_returns_the_columns_that_filters_can_use(table):
     assert table.accepted_filter_fields(["k", "DAY", "nope", "v"]) == ["k", "DAY", "v"]
 
 
-def test_refused(table):
+def test_filters_of_wrong_types_and_columns_are_refused(table):
     with pytest.raises(ss.DynamicFilterError, match="dynamic has"):
         table.plan(dynamic=["k"])
     with pytest.warns(ss.SkipstoneWarning, match="skips its key 'z'"):
@@ -133,7 +133,7 @@ def test_refused(table):
 # Other tables.
 
 
-def test_hive_partitions(tmp_path):
+def test_a_filter_prunes_hive_partitions(tmp_path):
     texts = dict(zip("abcdefg", (v[0] for v in V05), strict=True))
     kinds = dict(zip("abcdefg", (v[1] for v in V05), strict=True))
     for extra, own in (
@@ -193,7 +193,7 @@ def test_hive_folders_are_not_listed(tmp_path):
         )
 
 
-def test_delta(tmp_path):
+def test_a_filter_prunes_files_of_delta(tmp_path):
     import deltalake
 
     for i in range(4):
@@ -211,7 +211,7 @@ def test_delta(tmp_path):
     assert table.accepted_filter_fields(["d", "x"]) == ["d"]
 
 
-def test_iceberg(tmp_path):
+def test_a_filter_prunes_files_of_iceberg(tmp_path):
     from pyiceberg.catalog.sql import SqlCatalog
 
     catalog = SqlCatalog("c", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}")
@@ -226,7 +226,7 @@ def test_iceberg(tmp_path):
     catalog.engine.dispose()
 
 
-def test_iceberg_buckets(tmp_path):
+def test_a_filter_prunes_iceberg_buckets(tmp_path):
     """In a table of buckets, bounds prune nothing, but hashes of the keys do."""
     from pyiceberg.partitioning import PartitionField, PartitionSpec
     from pyiceberg.schema import Schema
@@ -252,7 +252,7 @@ def test_iceberg_buckets(tmp_path):
     )
 
 
-def test_iceberg_manifests(tmp_path):
+def test_a_filter_prunes_iceberg_manifests(tmp_path):
     """A manifest without partitions of the keys is read only if the filter is removed."""
     from pyiceberg.partitioning import PartitionField, PartitionSpec
     from pyiceberg.schema import Schema
@@ -305,7 +305,7 @@ def test_iceberg_manifests(tmp_path):
         assert [s.to_arrow().num_rows for s in splits] == [1]
 
 
-def test_sizes_by_partition(tmp_path):
+def test_filters_of_partition_columns_count_as_partition_pruning(tmp_path):
     """Filters of partition columns count as partition filters; others do not."""
     pq.write_to_dataset(
         pa.table({"day": [0, 1, 2, 3], "k": [5, 6, 7, 8]}), str(tmp_path), partition_cols=["day"]

@@ -44,11 +44,11 @@ PROBED = [
 
 
 @pytest.mark.parametrize("where, expected", PROBED)
-def test_blooms(where, expected, backend):
+def test_containers_are_pruned_by_bloom_filters(where, expected, backend):
     assert verdicts(where, None, FILTERS[:6], backend=backend, null_count=[0] * 6) == list(expected)
 
 
-def test_many_values_and_many_containers():
+def test_present_values_are_never_ruled_out():
     r = random.Random(1)
     values = [r.randrange(-(2**63), 2**63) for _ in range(3000)]
     filters = [
@@ -86,11 +86,11 @@ ENCODED = [
 
 
 @pytest.mark.parametrize("dtype, value, expected", ENCODED)
-def test_encodings(dtype, value, expected):
+def test_values_are_hashed_in_the_encodings_of_parquet(dtype, value, expected):
     assert encodings(value, dtype) == expected
 
 
-def test_uncertain_types_rule_nothing_out(backend):
+def test_bloom_filters_of_uncertain_types_prune_nothing(backend):
     empty = bytes(32)
     schema = pa.schema(
         [
@@ -114,7 +114,7 @@ def test_uncertain_types_rule_nothing_out(backend):
         assert ss.PruningPredicate(where, schema).prune(stats, backend).tolist() == [False], where
 
 
-def test_a_predicate_over_a_wider_schema():
+def test_literals_of_a_wider_schema_are_looked_up_in_the_own_type():
     old = pa.schema([("x", pa.int32()), ("f", pa.float32())])
     stats = ss.Statistics.from_dict(
         {"x": {"bloom": [bloom([b"\5\0\0\0"])]}, "f": {"values": [[0.5]]}}, old
@@ -157,7 +157,7 @@ def ruled_out(filters, kind, values, physical=None, length=None):
 
 @pytest.mark.parametrize("version", ["1.0", "2.6"] if LONG else ["2.6"])
 @pytest.mark.parametrize("kind", REAL, ids=map(str, REAL))
-def test_files_of_pyarrow(kind, version, tmp_path):
+def test_bloom_filters_that_pyarrow_writes_are_read(kind, version, tmp_path):
     r = random.Random(str(kind))
     values = column_values(kind, N, r)
     path = tmp_path / "t.parquet"
@@ -197,7 +197,7 @@ SPARK_TYPES = {
 }  # fmt: skip
 
 
-def test_files_of_spark(spark, tmp_path):
+def test_bloom_filters_that_spark_writes_are_read(spark, tmp_path):
     r = random.Random(5)
     columns = {
         f"c{i}": (name, kind, column_values(kind, 1000, r))
@@ -232,7 +232,7 @@ def test_files_of_spark(spark, tmp_path):
             assert None not in absent and absent.count(False) / len(absent) < 3 * FPP, name
 
 
-def test_scans_of_spark(spark, tmp_path):
+def test_prune_reads_bloom_filters_for_spark_scans(spark, tmp_path):
     r = random.Random(6)
     values = [r.randrange(2**60) for _ in range(500)]
     writer = (

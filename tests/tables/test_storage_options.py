@@ -56,7 +56,7 @@ SPELLINGS = [
 
 
 @pytest.mark.parametrize("options, keyword, value", SPELLINGS)
-def test_spellings(options, keyword, value):
+def test_each_spelling_reaches_pyarrow(options, keyword, value):
     assert given(options)[keyword] == value
 
 
@@ -85,7 +85,9 @@ CLIENTS = [
 
 
 @pytest.mark.parametrize("uri, options, ours", CLIENTS)
-def test_clients_of_delta_tables(monkeypatch, uri, options, ours):
+def test_pyarrow_reads_delta_tables_unless_only_deltalake_knows_an_option(
+    monkeypatch, uri, options, ours
+):
     """Threads wait for each other while deltalake's opens files; it gets what only it knows."""
     monkeypatch.setenv("AWS_REGION", "eu-west-1")
     fs = plain_s3(uri, options)
@@ -115,7 +117,7 @@ WRONG = [
 
 @pytest.mark.parametrize("options, words", WRONG)
 @pytest.mark.parametrize("scan", [ss.scan, ss.scan_parquet, ss.scan_hive])
-def test_wrong_options(scan, options, words):
+def test_wrong_options_are_refused_in_one_line(scan, options, words):
     with pytest.raises(ss.SourceError, match=words) as found:
         scan(URI, storage_options=options)
     assert len(str(found.value).splitlines()) == 1
@@ -132,17 +134,17 @@ def test_wrong_options(scan, options, words):
         ("gs://b/t", {"GOOGLE_SERVICE_ACCOUNT": "f.json"}, "GOOGLE_APPLICATION_CREDENTIALS"),
     ],
 )
-def test_wrong_uris(uri, options, words):
+def test_options_that_do_not_fit_the_uri_are_refused(uri, options, words):
     with pytest.raises(ss.SourceError, match=words):
         ss.scan_parquet(uri, storage_options=options)
 
 
-def test_a_file_system_beside_options():
+def test_a_file_system_and_options_together_are_refused():
     with pytest.raises(ss.SourceError, match="expected one of them"):
         ss.scan_parquet("t", filesystem=pafs.LocalFileSystem(), storage_options={"anon": "true"})
 
 
-def test_other_stores():
+def test_options_of_azure_and_google_reach_pyarrow():
     azure = "abfss://container@account.dfs.core.windows.net/t"
     fs = filesystem_with(azure, {"AZURE_STORAGE_ACCOUNT_KEY": "eA=="})
     assert fs.__reduce__()[1][0]["account_name"] == "account"
@@ -170,7 +172,7 @@ AZURE = [
 
 
 @pytest.mark.parametrize("host, options, keywords", AZURE)
-def test_accounts_of_azure(host, options, keywords):
+def test_the_account_and_endpoint_of_azure_come_from_the_host(host, options, keywords):
     one_of_them = {} if "sas_token" in options else {"account_key": "eA=="}
     fs = filesystem_with(f"abfss://container@{host}/t", options | one_of_them)
     assert fs.__reduce__()[1][0].items() >= keywords.items()
@@ -181,7 +183,7 @@ def test_local_paths_ignore_options(tmp_path):
     assert ss.scan(tmp_path, storage_options={"AWS_REGION": "x"}).plan("x = 1").count() == 1
 
 
-def test_names_of_other_clients():
+def test_other_clients_get_options_by_their_own_names():
     options = {"key": "a", "secret": SECRET, "endpoint": "http://h:9", "other": "stays"}
     assert for_deltalake(URI, options) == {
         "AWS_ACCESS_KEY_ID": "a",
@@ -207,7 +209,7 @@ def test_names_of_other_clients():
         ({"AWS_ENDPOINT_URL": "http://h:9", "AWS_ENDPOINT_URL_S3": ""}, "http://h:9"),
     ],
 )
-def test_a_server_that_the_environment_names(variables, expected, monkeypatch):
+def test_the_endpoint_comes_from_the_environment(variables, expected, monkeypatch):
     for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_DEFAULT_REGION"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AWS_REGION", "eu-north-1")
@@ -226,7 +228,7 @@ def endpoint_of(filesystem):
     return filesystem.__reduce__()[1][0]["endpoint_override"] or None
 
 
-def test_a_profile(tmp_path, monkeypatch):
+def test_a_profile_becomes_keys_and_a_region(tmp_path, monkeypatch):
     pytest.importorskip("botocore")
     (tmp_path / "config").write_text("[profile lake]\nregion = eu-north-1\n")
     (tmp_path / "credentials").write_text(
@@ -281,7 +283,7 @@ STYLES = {
 
 @pytest.mark.parametrize("style", STYLES)
 @pytest.mark.parametrize("table", ["plain.parquet", "hive", "delta"])
-def test_tables_of_each_format(lake, table, style, monkeypatch):
+def test_tables_of_each_format_open_with_options_of_each_client(lake, table, style, monkeypatch):
     for name in s3.environment(lake):
         monkeypatch.delenv(name, raising=False)
     options = dict(zip(STYLES[style], (s3.KEY, s3.KEY, lake), strict=True))

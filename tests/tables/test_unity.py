@@ -52,7 +52,7 @@ CODE = {"name": "code", "type_name": "STRING", "partition_index": 0}
 
 
 @pytest.mark.parametrize("scan", [ss.scan, ss.scan_delta])
-def test_a_delta_table_by_its_name(unity, delta, scan):
+def test_a_delta_table_opens_by_its_name(unity, delta, scan):
     table = scan(unity.add(NAME, f"file://{delta}"))
     assert type(table).__name__ == "DeltaTable"
     assert table.plan("x >= 25").to_arrow().num_rows == 5
@@ -61,7 +61,7 @@ def test_a_delta_table_by_its_name(unity, delta, scan):
     assert [path for _, path, _ in unity.asked] == [f"/api/2.1/unity-catalog/tables/{NAME}"]
 
 
-def test_an_older_version(unity, delta):
+def test_an_older_version_of_a_delta_table_opens(unity, delta):
     assert ss.scan_delta(unity.add(NAME, delta), 0).plan().count() == 10
 
 
@@ -75,7 +75,7 @@ def test_the_catalog_is_named_by_options(unity, delta, monkeypatch):
         ss.scan(uri)
 
 
-def test_parquet_files(unity, tmp_path):
+def test_scan_opens_a_table_of_parquet_files(unity, tmp_path):
     pq.write_table(pa.table({"x": range(5)}), tmp_path / "a.parquet")
     table = ss.scan(unity.add(NAME, str(tmp_path), data_source_format="PARQUET"))
     assert table.plan("x > 3").count() == 1
@@ -93,7 +93,7 @@ def test_partition_columns_have_the_catalogs_types(unity, tmp_path):
     assert ss.scan(uri, format="hive").plan("code = '01'").count() == 5
 
 
-def test_the_shell(unity, tmp_path, monkeypatch, capsys):
+def test_the_shell_plans_a_table_by_its_name(unity, tmp_path, monkeypatch, capsys):
     uri = unity.add(NAME, hive(tmp_path), data_source_format="PARQUET", columns=[CODE])
     monkeypatch.setattr("sys.argv", ["skipstone", "plan", uri, "--where", "code = '1'", "--json"])
     with pytest.raises(SystemExit) as done:
@@ -124,7 +124,7 @@ VENDED = [
 
 
 @pytest.mark.parametrize("given, expected", VENDED)
-def test_credentials_of_the_catalog(unity, given, expected):
+def test_the_catalogs_credentials_become_storage_options(unity, given, expected):
     unity.credentials = given
     uri = unity.add(NAME, "s3://lake/orders")
     assert table_in_unity(uri).options == expected
@@ -136,7 +136,7 @@ def test_credentials_of_the_catalog(unity, given, expected):
 
 
 @pytest.mark.parametrize("own", [{"AWS_ACCESS_KEY_ID": "mine"}, {"anon": "true"}])
-def test_own_credentials_win(unity, own):
+def test_given_credentials_replace_those_of_the_catalog(unity, own):
     assert table_in_unity(unity.add(NAME, "s3a://lake/orders"), own).options == own
     assert len(unity.asked) == 1
 
@@ -149,7 +149,9 @@ def test_googles_token_reaches_pyarrow():
 
 
 @pytest.mark.skipif(s3.MISSING is not None, reason=s3.MISSING or "")
-def test_a_table_in_s3(unity, delta, tmp_path_factory, monkeypatch):
+def test_a_table_in_s3_is_read_with_the_catalogs_credentials(
+    unity, delta, tmp_path_factory, monkeypatch
+):
     for name in [n for n in os.environ if n.startswith("AWS_")]:
         monkeypatch.delenv(name)
     with s3.server(tmp_path_factory.mktemp("s3")) as address:
@@ -205,7 +207,7 @@ def test_tables_that_are_refused(unity, tmp_path, said, words):
 @pytest.mark.parametrize(
     "uri", ["uc://orders", "uc://a.b", "uc://a.b.c.d", "uc://a..c", "uc://", "uc://a.b.c/d"]
 )
-def test_wrong_names(unity, uri):
+def test_malformed_names_are_refused(unity, uri):
     with pytest.raises(ss.SourceError, match=r"expected a URI uc://catalog\.schema\.table"):
         ss.scan(uri)
 
@@ -222,7 +224,7 @@ FAULTS = [
 
 
 @pytest.mark.parametrize("faults, words", FAULTS)
-def test_faults_of_the_server(unity, delta, faults, words):
+def test_requests_are_repeated_after_passing_faults(unity, delta, faults, words):
     uri = unity.add(NAME, delta)
     unity.faults = list(faults)
     if words is None:
@@ -234,7 +236,7 @@ def test_faults_of_the_server(unity, delta, faults, words):
     assert "/elsewhere" not in [path for _, path, _ in unity.asked]
 
 
-def test_other_answers(unity, monkeypatch):
+def test_malformed_answers_are_errors(unity, monkeypatch):
     uri = f"uc://{NAME}"
     with pytest.raises(ss.SourceError, match=r"answered 404 \(Table not found.*check the table's"):
         ss.scan(uri)
@@ -261,7 +263,7 @@ HOSTS = [
 
 
 @pytest.mark.parametrize("host, words", HOSTS)
-def test_wrong_hosts(monkeypatch, host, words):
+def test_malformed_hosts_are_refused(monkeypatch, host, words):
     monkeypatch.setenv("DATABRICKS_HOST", host)
     with pytest.raises(ss.SourceError, match=words):
         ss.scan(f"uc://{NAME}")
@@ -281,7 +283,7 @@ def test_secrets_are_not_shown(unity):
     assert TOKEN not in repr(unity_client.UnityCatalog.of({}, NAME))
 
 
-def test_a_server_that_repeats_the_token(unity, delta):
+def test_a_token_that_the_server_repeats_is_not_shown(unity, delta):
     uri, unity.faults, unity.said = unity.add(NAME, delta), [403], f"no rights for {TOKEN}"
     with pytest.raises(ss.SourceError, match=r"no rights for \.\.\.") as found:
         ss.scan(uri)
@@ -297,7 +299,7 @@ def test_a_malformed_token_is_not_printed(monkeypatch, token):
     assert "cret" not in str(found.value)
 
 
-def test_what_takes_no_names_of_unity(unity, delta):
+def test_scan_parquet_and_scan_hive_refuse_names_of_unity(unity, delta):
     uri = unity.add(NAME, delta)
     for call in (ss.scan_parquet, ss.scan_hive):
         with pytest.raises(ss.SourceError, match="only scan and scan_delta open tables of Unity"):

@@ -90,7 +90,7 @@ def answers(spark, parquet):
 
 
 @pytest.mark.parametrize("how", ["native", "python"])
-def test_parquet(spark, parquet, answers, how):
+def test_parquet_gives_the_rows_and_schema_of_spark(spark, parquet, answers, how):
     assert answers[None] == rows_of(ss.scan_parquet(parquet).plan().to_arrow())
     schema = spark.read.parquet(str(parquet / "part 0*")).schema
     for where, most in PARQUET if how == "native" else PARQUET[::2]:
@@ -101,7 +101,7 @@ def test_parquet(spark, parquet, answers, how):
             assert files_opened(df, ran=True) <= most, where
 
 
-def test_both_kinds_of_sessions(any_session, parquet):
+def test_classic_and_connect_sessions_return_the_same_rows(any_session, parquet):
     assert read(
         any_session, parquet, "x IN (3, 38) AND f > 30", columns=["late", "x"]
     ).collect() == [(2, 38)]
@@ -111,7 +111,7 @@ def test_both_kinds_of_sessions(any_session, parquet):
     assert read(any_session, parquet, "x > 99").collect() == []
 
 
-def test_conditions_of_all_kinds(spark, parquet):
+def test_conditions_of_all_kinds_return_the_same_rows(spark, parquet):
     from pyspark.sql import functions as F
 
     table = ss.scan_parquet(parquet)
@@ -134,7 +134,7 @@ def test_conditions_of_all_kinds(spark, parquet):
         read(spark, table, ss.call("no_such", ss.col("x")) == 1).collect()
 
 
-def test_columns_that_binding_removes(any_session, parquet):
+def test_columns_that_binding_removes_can_still_be_filtered_by(any_session, parquet):
     """Spark also gets these columns, because it parses the condition as it was written."""
     for where in (
         "(x = 5 OR true) AND late = 1",
@@ -153,7 +153,9 @@ def test_columns_that_binding_removes(any_session, parquet):
     ],
 )
 @pytest.mark.filterwarnings("ignore:The SQL config .* has been deprecated")
-def test_text_that_a_session_parses_differently(key, value, where, any_session, parquet):
+def test_a_condition_is_refused_if_the_session_parses_it_differently(
+    key, value, where, any_session, parquet
+):
     any_session.conf.set(f"spark.sql.{key}", value)
     try:
         with pytest.raises(ss.UnsupportedForm, match=key):
@@ -165,7 +167,7 @@ def test_text_that_a_session_parses_differently(key, value, where, any_session, 
         any_session.conf.unset(f"spark.sql.{key}")
 
 
-def test_order_and_limit(spark, parquet):
+def test_rows_come_in_order_up_to_the_limit(spark, parquet):
     for how in ("native", "python"):
         df = read(
             spark,
@@ -193,7 +195,7 @@ def test_files_are_looked_up_by_the_driver(spark, tmp_path):
     assert df.count() == 38 and tracker.getJobIdsForGroup("listing")
 
 
-def test_types_that_change_between_files(spark, tmp_path):
+def test_columns_are_widened_to_the_types_of_all_files(spark, tmp_path):
     pq.write_table(
         pa.table({"x": pa.array([1, 2], pa.int32()), "U": pa.array([1, 255], pa.uint8())}),
         tmp_path / "1.parquet",
@@ -216,7 +218,7 @@ def test_types_that_change_between_files(spark, tmp_path):
     ]
 
 
-def test_int96_and_dictionaries(spark, tmp_path):
+def test_int96_and_dictionaries_are_read_as_spark_reads_them(spark, tmp_path):
     table = pa.table(
         {
             "t": pa.array([0, 86_400_000_001], pa.timestamp("us")),
@@ -230,7 +232,7 @@ def test_int96_and_dictionaries(spark, tmp_path):
         assert (ours.schema, rows(ours)) == (theirs.schema, rows(theirs))
 
 
-def test_int96_beyond_what_arrow_reads(spark, tmp_path):
+def test_int96_beyond_the_range_of_arrow_is_read(spark, tmp_path):
     df = spark.sql(
         "SELECT timestamp_micros(t) AS t FROM VALUES (9223372036854775807), "
         "(9223372036800000000), (0) AS d(t)"
@@ -244,7 +246,7 @@ def test_int96_beyond_what_arrow_reads(spark, tmp_path):
         ss.scan_parquet(str(tmp_path / "t")).plan(where).to_arrow()
 
 
-def test_types_that_spark_lacks(spark, tmp_path):
+def test_columns_of_types_that_spark_lacks_are_refused(spark, tmp_path):
     pq.write_table(
         pa.table({"x": [1], "t": pa.array([1], pa.time64("us"))}), tmp_path / "1.parquet"
     )
@@ -290,7 +292,7 @@ HIVE = [
 ]
 
 
-def test_folders(spark, hive):
+def test_hive_folders_are_read_as_spark_reads_them(spark, hive):
     spark.conf.set("spark.sql.session.timeZone", "America/New_York")
     try:
         theirs = spark.read.parquet(str(hive))
@@ -304,13 +306,13 @@ def test_folders(spark, hive):
         spark.conf.set("spark.sql.session.timeZone", "UTC")
 
 
-def test_folders_over_connect(connect, hive):
+def test_hive_folders_are_read_over_connect(connect, hive):
     theirs = connect.read.parquet(str(hive))
     for where in HIVE[:3]:
         assert rows(read(connect, hive, where)) == rows(theirs.where(where)), where
 
 
-def test_folders_that_spark_decodes_differently(spark, tmp_path):
+def test_the_native_reader_refuses_folders_that_spark_decodes_differently(spark, tmp_path):
     (tmp_path / "k=%C3%A9").mkdir(parents=True)
     pq.write_table(pa.table({"x": [1]}), tmp_path / "k=%C3%A9" / "p.parquet")
     assert read(spark, tmp_path, "k = 'é'").collect() == [(1, "é")]
@@ -318,7 +320,7 @@ def test_folders_that_spark_decodes_differently(spark, tmp_path):
         read(spark, tmp_path, how="native")
 
 
-def test_a_colon_in_a_path(spark, tmp_path):
+def test_a_folder_with_a_colon_is_read(spark, tmp_path):
     (tmp_path / "k=a:b").mkdir(parents=True)
     pq.write_table(pa.table({"x": [1]}), tmp_path / "k=a:b" / "p.parquet")
     assert read(spark, tmp_path, "x = 1").collect() == [(1, "a:b")]
@@ -346,7 +348,9 @@ TIMES = (
 
 @pytest.mark.parametrize("kind", ["TIMESTAMP_MICROS", "TIMESTAMP_MILLIS", "INT96"])
 @pytest.mark.parametrize("mode", ["LEGACY", "CORRECTED"])
-def test_days_and_times_of_the_old_calendar(spark, tmp_path, kind, mode):
+def test_days_and_times_of_the_old_calendar_are_read_as_spark_reads_them(
+    spark, tmp_path, kind, mode
+):
     for key, setting in zip(TIMES, (kind, mode, mode), strict=True):
         spark.conf.set(key, setting)
     try:
@@ -366,7 +370,7 @@ def test_days_and_times_of_the_old_calendar(spark, tmp_path, kind, mode):
         assert table.plan(f"d = DATE '{d}' AND CAST(t AS DATE) = DATE '{d}'").count() == 1
 
 
-def test_times_of_the_old_calendar_in_another_zone(spark, tmp_path):
+def test_times_of_the_old_calendar_are_read_in_another_zone(spark, tmp_path):
     for key, setting in (
         (TIMES[0], "TIMESTAMP_MICROS"),
         (TIMES[1], "LEGACY"),

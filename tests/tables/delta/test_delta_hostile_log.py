@@ -19,7 +19,7 @@ def _empty_cache():
     cache.forget()
 
 
-def test_a_checkpoint_newer_than_the_commits(tmp_path):
+def test_a_checkpoint_suffices_without_its_commits(tmp_path):
     log = table_of(tmp_path)
     for i in range(3):
         log.add(Written([{"x": i}]))
@@ -32,7 +32,7 @@ def test_a_checkpoint_newer_than_the_commits(tmp_path):
     assert sorted(found(log, "x >= 1")) == [1, 2]
 
 
-def test_a_file_that_a_checkpoint_names_twice(tmp_path):
+def test_a_file_that_a_checkpoint_names_twice_counts_once(tmp_path):
     log = table_of(tmp_path)
     log.add(Written([{"x": 1}]), Written([{"x": 2}]))
     deltalake.DeltaTable(str(log.folder)).create_checkpoint()
@@ -42,7 +42,7 @@ def test_a_file_that_a_checkpoint_names_twice(tmp_path):
     assert sorted(found(log, None)) == [1, 2]
 
 
-def test_equal_and_distinct_paths(tmp_path):
+def test_paths_are_equal_if_their_uris_are(tmp_path):
     log = table_of(tmp_path)
     log.add(Written([{"x": 1}], path="a b.parquet"))
     full = f"file:{log.folder}/a%20b.parquet"
@@ -62,7 +62,7 @@ def test_equal_and_distinct_paths(tmp_path):
     assert ss.scan_delta(log.folder).num_files == 2
 
 
-def test_settings_may_stand_anywhere_in_a_line(tmp_path):
+def test_settings_are_found_anywhere_in_a_line(tmp_path):
     log = table_of(tmp_path)
     log.add(Written([{"x": 1}]))
     metadata = json.loads((log.log / f"{0:020}.json").read_text().splitlines()[1])["metaData"]
@@ -114,7 +114,7 @@ def test_settings_may_stand_anywhere_in_a_line(tmp_path):
         ("{" + '"a":{' * 100_000 + "\n", "JSON"),
     ],
 )
-def test_malformed_commits(tmp_path, text, message):
+def test_malformed_commits_are_refused(tmp_path, text, message):
     log = table_of(tmp_path)
     log.add(Written([{"x": 1}]))
     (log.log / f"{2:020}.json").write_text(text)
@@ -122,7 +122,7 @@ def test_malformed_commits(tmp_path, text, message):
         ss.scan_delta(log.folder)
 
 
-def test_bytes_that_are_not_utf8(tmp_path):
+def test_a_file_is_kept_if_its_statistics_are_not_utf8(tmp_path):
     log = table_of(tmp_path)
     line = json.dumps({"add": ADD | {"stats": "STATS"}}).encode() + b"\n"
     (log.log / f"{1:020}.json").write_bytes(
@@ -136,7 +136,7 @@ def test_bytes_that_are_not_utf8(tmp_path):
         ss.scan_delta(log.folder)
 
 
-def test_blank_lines_and_windows_line_ends(tmp_path):
+def test_blank_lines_and_windows_line_ends_are_skipped(tmp_path):
     log = table_of(tmp_path)
     log.add(Written([{"x": 1}]), Written([{"x": 2}]))
     path = log.log / f"{1:020}.json"
@@ -162,7 +162,7 @@ def test_partition_values_are_required(tmp_path):
         {"storageType": "p", "pathOrInlineDv": "/nowhere", "sizeInBytes": 4, "cardinality": 1},
     ],
 )
-def test_malformed_deletion_vectors(tmp_path, vector):
+def test_malformed_deletion_vectors_are_refused(tmp_path, vector):
     log = table_of(tmp_path, features=("deletionVectors",))
     action = log.written(Written([{"x": 1}]))
     action["add"]["deletionVector"] = vector
@@ -172,13 +172,13 @@ def test_malformed_deletion_vectors(tmp_path, vector):
 
 
 @pytest.mark.parametrize("version", ["latest", 3.5, b"x", True])
-def test_invalid_versions(tmp_path, version):
+def test_invalid_versions_are_refused(tmp_path, version):
     log = table_of(tmp_path)
     with pytest.raises(ss.SourceError, match="expected a number, a time"):
         ss.scan_delta(log.folder, version)
 
 
-def test_a_checkpoint_of_very_many_parts_and_an_unknown_scheme(tmp_path):
+def test_an_incomplete_checkpoint_is_skipped_and_an_unknown_scheme_refused(tmp_path):
     log = table_of(tmp_path)
     log.add(Written([{"x": 1}]))
     (log.log / f"{1:020}.checkpoint.{1:010}.{9_999_999_999:010}.parquet").write_bytes(b"")
@@ -188,7 +188,7 @@ def test_a_checkpoint_of_very_many_parts_and_an_unknown_scheme(tmp_path):
 
 
 @pytest.mark.parametrize("line", ['{"sidecar": {}}', '{"sidecar": 5}', '{"sidecar"'])
-def test_malformed_sidecars(tmp_path, line):
+def test_malformed_sidecars_are_refused(tmp_path, line):
     log = table_of(tmp_path)
     head = (log.log / f"{0:020}.json").read_text()
     (log.log / f"{0:020}.checkpoint.80a083e8-7026-4e79-81be-64bd76c43a11.json").write_text(
@@ -227,7 +227,7 @@ def test_sidecars_must_lie_in_the_log(tmp_path, path):
 
 
 @pytest.mark.parametrize("form", ["{}", "file://{log}/_sidecars/{}", "{log}/_sidecars/{}"])
-def test_sidecars_by_name_and_by_uri(tmp_path, form):
+def test_sidecars_are_found_by_name_and_by_uri(tmp_path, form):
     log = table_of(tmp_path)
     log.add(Written([{"x": 1}]))
     deltalake.DeltaTable(str(log.folder)).create_checkpoint()
@@ -262,7 +262,7 @@ TEXT = pa.string()
         {"x": pa.array([5])},
     ],
 )
-def test_malformed_checkpoints(tmp_path, columns):
+def test_malformed_checkpoints_are_refused(tmp_path, columns):
     log = table_of(tmp_path)
     log.add(Written([{"x": 1}]))
     pq.write_table(pa.table(columns), log.log / f"{1:020}.checkpoint.parquet")
@@ -271,7 +271,7 @@ def test_malformed_checkpoints(tmp_path, columns):
 
 
 @pytest.mark.parametrize("path", ["../x.parquet", "a/../../x.parquet", "%2e%2e/x.parquet"])
-def test_paths_outside_of_the_table(tmp_path, path):
+def test_paths_outside_of_the_table_are_refused(tmp_path, path):
     log = table_of(tmp_path)
     log.add(Written([{"x": 1}]))
     (file,) = log.folder.glob("*.parquet")

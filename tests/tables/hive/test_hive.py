@@ -111,13 +111,13 @@ DEPTHS = [
 
 
 @pytest.mark.parametrize("path, why", DEPTHS, ids=[d[0] for d in DEPTHS])
-def test_files_at_another_depth(tmp_path, path, why):
+def test_files_at_another_depth_are_refused(tmp_path, path, why):
     write(years(tmp_path) / path, {"x": [1]})
     with pytest.raises(ss.SourceError, match=why):
         ss.scan_hive(tmp_path, partition_schema=INTS, schema=pa.schema([("x", pa.int64())])).plan()
 
 
-def test_hidden_files_and_empty_folders(tmp_path):
+def test_hidden_files_and_empty_folders_are_skipped(tmp_path):
     years(tmp_path)
     for name in (
         "_temporary/0/x.parquet",
@@ -138,7 +138,7 @@ def test_hidden_files_and_empty_folders(tmp_path):
     assert table.plan("year = 2019").to_arrow().num_rows == 0
 
 
-def test_tables_without_partitions_and_without_files(tmp_path):
+def test_a_table_without_files_needs_a_schema(tmp_path):
     with pytest.raises(
         ss.SourceError, match=r"holds no Parquet file that can be read.*give schema="
     ):
@@ -159,7 +159,7 @@ def test_tables_without_partitions_and_without_files(tmp_path):
         ss.scan_hive(tmp_path, partition_schema={"day": pa.int32()})
 
 
-def test_spellings_in_another_case(tmp_path):
+def test_folders_and_columns_are_found_in_any_case(tmp_path):
     """Spark finds folders and columns in any case; statistics and rows must agree with it."""
     write(tmp_path / "Day=1" / "a.parquet", {"x": [1, 2], "s": [{"f": 1}, {"f": 2}]})
     write(tmp_path / "day=2" / "a.parquet", {"X": [3, 4], "s": [{"F": 3}, None]})
@@ -171,7 +171,7 @@ def test_spellings_in_another_case(tmp_path):
     assert table.plan("s.f IS NULL").to_arrow()["s"].to_pylist() == [None]
 
 
-def test_files_that_differ_from_the_first(tmp_path):
+def test_files_are_read_with_the_schema_of_the_first(tmp_path):
     """A wider type, a type that does not fit, a new column, and a missing one."""
     write(
         tmp_path / "k=1" / "a.parquet",
@@ -221,7 +221,7 @@ def test_partition_times_are_read_in_the_sessions_zone(tmp_path):
     assert table.plan(at).to_arrow()["x"].to_pylist() == [12]
 
 
-def test_a_table_sees_one_state_of_a_file(tmp_path):
+def test_a_file_changed_after_planning_is_an_error(tmp_path):
     path = write(tmp_path / "k=1" / "a.parquet", {"x": [1, 2]})
     plan = ss.scan_hive(tmp_path).plan("x = 1")
     write(path, {"x": list(range(100))})
@@ -232,7 +232,7 @@ def test_a_table_sees_one_state_of_a_file(tmp_path):
         plan.to_arrow()
 
 
-def test_limits_and_columns(tmp_path):
+def test_a_limit_stops_at_the_first_files(tmp_path):
     plan = ss.scan_hive(years(tmp_path)).plan("year = 2021", limit=3, columns=["x", "year"])
     assert plan.to_arrow().to_pydict() == {"x": [20, 21, 22], "year": [2021] * 3}
     assert len(plan.files) == 1
@@ -275,7 +275,7 @@ def test_no_row_is_lost(tmp_path, seed):
         assert plan.files == eager.plan(where).files, where
 
 
-def test_trees_that_other_engines_write(tmp_path):
+def test_folders_that_other_engines_escape_are_decoded(tmp_path):
     data = pa.table({"x": [1, 2, 3], "c": ["Zürich", "a/b", None]})
     pq.write_to_dataset(data, tmp_path / "arrow", partition_cols=["c"])
     table = ss.scan_hive(tmp_path / "arrow")
@@ -293,7 +293,7 @@ def test_a_tree_lists_each_folder_once(tmp_path):
     assert len(spy.listed) == len(set(spy.listed)) + 1
 
 
-def test_columns_named_like_sql_keywords(tmp_path):
+def test_columns_named_like_sql_keywords_are_quoted_in_conditions(tmp_path):
     for k in (1, 2):
         (tmp_path / f"to={k}").mkdir()
         pq.write_table(pa.table({"from": [k, k + 10]}), tmp_path / f"to={k}" / "a.parquet")

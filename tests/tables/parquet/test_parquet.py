@@ -21,7 +21,7 @@ def wide(tmp_path):
 
 
 @pytest.mark.parametrize("where, groups, rows", CASES, ids=[c[0] for c in CASES])
-def test_types(wide, where, groups, rows):
+def test_row_groups_are_pruned_by_columns_of_every_type(wide, where, groups, rows):
     plan = wide.plan(where=where)
     assert plan.row_groups == ({wide.files[0]: groups} if groups else {})
     assert plan.to_arrow().num_rows == rows
@@ -41,7 +41,7 @@ def test_columns_come_in_the_given_order(wide):
         wide.plan(columns="i")
 
 
-def test_always_needs_no_filter(tmp_path):
+def test_fully_matched_row_groups_need_no_filter(tmp_path):
     pq.write_table(pa.table({"x": [1, 2, 3, 4]}), tmp_path / "t.parquet", row_group_size=2)
     plan = ss.scan_parquet(tmp_path).plan(where="x >= 2 OR hash(x) = 0")
     with pytest.raises(ss.UnsupportedForm, match=r"hash\(x\) = 0"):
@@ -54,7 +54,7 @@ def test_always_needs_no_filter(tmp_path):
     assert ss.scan_parquet(tmp_path).plan(where="x >= 1 OR hash(x) = 0").to_arrow().num_rows == 4
 
 
-def test_int96_is_unknown(tmp_path):
+def test_bounds_of_int96_prune_nothing(tmp_path):
     table = pa.table({"t": pa.array([1, 2], pa.timestamp("ns"))})
     pq.write_table(table, tmp_path / "t.parquet", use_deprecated_int96_timestamps=True)
     assert ss.scan_parquet(tmp_path).plan(
@@ -62,7 +62,7 @@ def test_int96_is_unknown(tmp_path):
     ).verdicts.tolist() == [1]
 
 
-def test_no_statistics_keeps(tmp_path):
+def test_a_column_without_statistics_prunes_nothing(tmp_path):
     pq.write_table(
         pa.table({"x": [1, None], "y": [1, 2]}), tmp_path / "t.parquet", write_statistics=["y"]
     )
@@ -81,7 +81,7 @@ def test_no_statistics_keeps(tmp_path):
         ({b"org.apache.spark.version": b"3.5.0"}, False),
     ],
 )
-def test_julian_dates_are_unknown(tmp_path, notes, kept):
+def test_bounds_of_julian_dates_prune_nothing(tmp_path, notes, kept):
     days = pa.array([dt.date(1500, 1, 1), dt.date(1500, 1, 2)])
     stamps = pa.array([dt.datetime(1850, 1, 1), dt.datetime(1850, 1, 2)], pa.timestamp("us"))
     table = pa.table({"d": days, "t": stamps})
@@ -93,7 +93,7 @@ def test_julian_dates_are_unknown(tmp_path, notes, kept):
     assert bool(found.plan(where="t > TIMESTAMP_NTZ '1850-01-11 00:00:00'").verdicts[0]) is kept
 
 
-def test_truncated_bounds_of_real_writers(tmp_path):
+def test_truncated_bounds_of_real_writers_lose_no_row(tmp_path):
     duckdb = pytest.importorskip("duckdb")
     pl = pytest.importorskip("polars")
     table = pa.table({"s": ["x" * 500, "z" * 300]})
@@ -128,7 +128,7 @@ def evolving(tmp_path):
     return ss.scan_parquet(tmp_path)
 
 
-def test_schemas_are_united(evolving):
+def test_the_schema_has_the_columns_and_widest_types_of_all_files(evolving):
     assert str(evolving.schema.field("x").type) == "int64"
     assert all(evolving.schema.field(n).nullable for n in ("x", "y", "z"))
 
@@ -145,7 +145,7 @@ def test_schemas_are_united(evolving):
         ("x < 5", "a", 2),
     ],
 )
-def test_absent_and_widened_columns(evolving, where, files, rows):
+def test_files_are_pruned_by_absent_and_widened_columns(evolving, where, files, rows):
     plan = evolving.plan(where=where)
     assert "".join(f[-9] for f in plan.files) == files
     assert plan.to_arrow().num_rows == rows
@@ -186,12 +186,12 @@ def broken(tmp_path):
         ("noise", "footer"),
     ],
 )
-def test_unreadable_file(broken, name, why):
+def test_an_unreadable_file_is_an_error_that_names_it(broken, name, why):
     with pytest.raises(ss.SourceError, match=rf"{name}\.parquet: .*{why}"):
         ss.scan_parquet(broken / f"{name}.parquet")
 
 
-def test_keep_reports(broken):
+def test_on_error_keep_lists_unreadable_files(broken):
     table = ss.scan_parquet(
         [broken / f for f in ("good.parquet", "cut.parquet", "text.parquet")], on_error="keep"
     )
@@ -203,7 +203,7 @@ def test_keep_reports(broken):
         plan.to_arrow()
 
 
-def test_missing(tmp_path):
+def test_missing_files_and_folders_are_errors(tmp_path):
     with pytest.raises(ss.SourceError, match="does not exist"):
         ss.scan_parquet(tmp_path / "nothing")
     (tmp_path / "_SUCCESS").touch()
@@ -213,7 +213,7 @@ def test_missing(tmp_path):
         ss.scan_parquet([])
 
 
-def test_file_gone_after_planning(tmp_path):
+def test_a_file_removed_after_planning_is_stale(tmp_path):
     pq.write_table(pa.table({"x": [1]}), tmp_path / "t.parquet")
     plan = ss.scan_parquet(tmp_path).plan()
     (tmp_path / "t.parquet").unlink()
@@ -226,7 +226,7 @@ def test_file_gone_after_planning(tmp_path):
 # Ways to name the files of a table.
 
 
-def test_every_way_to_name_files(tmp_path):
+def test_every_way_to_name_files_finds_them(tmp_path):
     for day in (1, 2):
         (tmp_path / f"day={day}").mkdir()
         pq.write_table(pa.table({"x": [day]}), tmp_path / f"day={day}" / "p.parquet")
@@ -249,7 +249,7 @@ def test_every_way_to_name_files(tmp_path):
     ]  # files named one by one have no partitions, as in Spark
 
 
-def test_names_that_are_globs_too(tmp_path):
+def test_a_file_whose_name_is_a_glob_is_found_first(tmp_path):
     """A file of that very name takes precedence over the glob."""
     for name in ("a[1]", "a1", "b1"):
         pq.write_table(pa.table({"x": [name]}), tmp_path / f"{name}.parquet")
@@ -264,12 +264,12 @@ def test_names_that_are_globs_too(tmp_path):
 
 
 @pytest.mark.parametrize("where", [None, 5, [None], [["a"]]])
-def test_invalid_paths(where):
+def test_objects_that_are_no_paths_are_refused(where):
     with pytest.raises(ss.SourceError, match="is not a path; expected a file, a folder, a glob"):
         ss.scan_parquet(where)
 
 
-def test_files_named_one_by_one(tmp_path):
+def test_files_named_one_by_one_keep_their_order(tmp_path):
     """They keep their order, and a file counts once; folders and globs among them are listed."""
     for name in ("a", "b", "_c"):
         pq.write_table(pa.table({"x": [name]}), tmp_path / f"{name}.parquet")
@@ -293,7 +293,7 @@ def test_files_named_one_by_one(tmp_path):
             ss.scan_parquet(named)
 
 
-def test_progress(tmp_path):
+def test_progress_is_called_for_each_file(tmp_path):
     for i in range(5):
         pq.write_table(pa.table({"x": [i]}), tmp_path / f"{i}.parquet")
     seen = []
@@ -301,7 +301,7 @@ def test_progress(tmp_path):
     assert seen == [(i, 5) for i in range(1, 6)]
 
 
-def test_table_and_plan_are_values(wide):
+def test_statistics_pickle_and_tables_and_plans_print_their_sizes(wide):
     again = pickle.loads(pickle.dumps(wide.statistics))
     p = ss.PruningPredicate("i > 8", wide.schema)
     assert p.prune(again).tolist() == p.prune(wide.statistics).tolist() == [False, True]
