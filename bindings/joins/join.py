@@ -275,6 +275,30 @@ def _join_with(
         return left.take(pa.array(pairs.left))
     shared = {b: a for a, b in zip(left_keys, right_keys, strict=True) if a == b}
     first, second = take_rows(left, pairs.left), take_rows(right, pairs.right)
+    return _side_by_side(first, second, shared, build, suffix, session)
+
+
+def _side_by_side(
+    first: pa.Table,
+    second: pa.Table,
+    shared: dict[str, str],
+    build: BuildSide,
+    suffix: str,
+    session: Session,
+) -> pa.Table:
+    """Return the columns of both sides of matched rows.
+
+    Args:
+        first: The rows of the left side; NULL where there is no match.
+        second: The rows of the build side, likewise.
+        shared: Keys of the build side -> keys of the left side of the same name; they appear once.
+        build: The build side.
+        suffix: Appended to the name of a build side's column if the name is taken.
+        session: Spark's settings.
+
+    Raises:
+        PredicateError: two columns would have one name.
+    """
     out = {name: first.column(name) for name in first.column_names}
     for b, a in shared.items() if build.how in ("right", "full") else ():
         if build.how == "right":

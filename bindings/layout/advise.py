@@ -159,31 +159,10 @@ def _report(
     candidates = []
     best: tuple[Estimate, Layout] | None = None
     for j in judged:
-        runnable = bool(statements(j.layout))
-        estimate = Estimate(
-            label=_label(j.layout),
-            kind=j.layout.kind,
-            keys=tuple(map(show_path, j.layout.keys)),
-            partition_by=tuple(map(show_path, j.layout.partition_by)),
-            share=j.mean,
-            bytes=None if total.bytes is None else round(j.mean * workload.weight * total.bytes),
-            containers=_mean(j.shares, workload) * n,
-            files=_mean(j.file_shares, workload) * table.num_files,
-            shares=tuple(j.shares.tolist()),
-            runnable=runnable,
-            partition_bytes=_partition_bytes(j.layout, rows, total.bytes),
-        )
+        estimate = _estimate(j, table, plan, workload, rows, runnable=bool(statements(j.layout)))
         candidates.append(estimate)
-        if best is None and runnable and j.mean < MAX_ADVISED_SHARE * current.share:
+        if best is None and estimate.runnable and j.mean < MAX_ADVISED_SHARE * current.share:
             best = estimate, j.layout
-    ordered = [leaf for leaf in used if leaf.dtype.ordered]
-    clustering = Clustering(
-        plan.table.unit,
-        tuple(
-            of_ranges(show_path(x.path), ranges_of(plan.statistics, x.path, x.dtype))
-            for x in ordered
-        ),
-    )
     return Advice(
         table=name or table.path or counted(table.num_files, "files"),
         format=format,
@@ -199,10 +178,48 @@ def _report(
         current=current,
         candidates=tuple(candidates),
         best=best[0] if best else None,
-        clustering=clustering,
+        clustering=_clustering_of(plan, used),
         problems=tuple(problems_of(plan, used, target)) if n else (),
         statements=statements(best[1]) if best else (),
         limits=tuple(_limits(rows, used, judged, n, workload, format)),
+    )
+
+
+def _estimate(
+    j: JudgedLayout,
+    table: Table,
+    plan: Plan,
+    workload: Workload,
+    rows: Rows | None,
+    *,
+    runnable: bool,
+) -> Estimate:
+    """Return what the workload would read in another layout."""
+    total_bytes = plan.sizes.total.bytes
+    return Estimate(
+        label=_label(j.layout),
+        kind=j.layout.kind,
+        keys=tuple(map(show_path, j.layout.keys)),
+        partition_by=tuple(map(show_path, j.layout.partition_by)),
+        share=j.mean,
+        bytes=None if total_bytes is None else round(j.mean * workload.weight * total_bytes),
+        containers=_mean(j.shares, workload) * len(plan.verdicts),
+        files=_mean(j.file_shares, workload) * table.num_files,
+        shares=tuple(j.shares.tolist()),
+        runnable=runnable,
+        partition_bytes=_partition_bytes(j.layout, rows, total_bytes),
+    )
+
+
+def _clustering_of(plan: Plan, used: Sequence[Leaf]) -> Clustering:
+    """Return how the table is clustered by the columns of the workload."""
+    ordered = [leaf for leaf in used if leaf.dtype.ordered]
+    return Clustering(
+        plan.table.unit,
+        tuple(
+            of_ranges(show_path(x.path), ranges_of(plan.statistics, x.path, x.dtype))
+            for x in ordered
+        ),
     )
 
 

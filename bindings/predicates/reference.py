@@ -159,6 +159,13 @@ def page() -> str:
 
 
 def _lines() -> Iterator[str]:
+    yield from _forms()
+    yield from _functions()
+    yield from _rows()
+
+
+def _forms() -> Iterator[str]:
+    """Yield the introduction and the table of forms."""
     yield from (
         "# Predicates",
         "",
@@ -177,6 +184,10 @@ def _lines() -> Iterator[str]:
     )
     for form, examples, basis in FORMS:
         yield f"| {form} | {', '.join(f'`{e}`' for e in examples)} | {basis} |"
+
+
+def _functions() -> Iterator[str]:
+    """Yield the notes on functions, and a table of each family."""
     yield from (
         "",
         "## Functions",
@@ -229,6 +240,10 @@ def _lines() -> Iterator[str]:
     yield from _wrapped(", ".join(f"`{a}`" for a in rest) + ".")
     formatted = ", ".join(f"`{name}`" for name in sorted(TAKES_FORMAT))
     yield from ("", *_wrapped(f"These are understood without a format: {formatted}."))
+
+
+def _rows() -> Iterator[str]:
+    """Yield what filtering rows refuses."""
     yield from (
         "",
         "## Rows",

@@ -35,6 +35,8 @@ STYLE: Final[Any] = {
     "grid.color": LINE, "grid.linewidth": 0.6,
 }  # fmt: skip
 
+Scales = dict[str, Callable[[Any], Any]]  # x and y -> positions of a picture to matplotlib's
+
 
 def figure_of(picture: dict[str, Any]) -> Figure:
     """Draw a picture, as `views/picture.py` makes it: depth, ranges, strip, and two columns.
@@ -208,11 +210,51 @@ def _strip(ax: Axes, strip: dict[str, Any], picture: dict[str, Any]) -> None:
 
 def _boxes(ax: Axes, boxes: dict[str, Any], picture: dict[str, Any]) -> None:
     """Draw two columns against each other: rectangles, or how many of them cover each cell."""
+    x, y = picture["columns"][:2]
+    scales = {"x": _scale(x["axis"]), "y": _scale(y["axis"])}
+    if "cover" in boxes:
+        _cover(ax, boxes["cover"], picture, scales)
+    elif boxes["count"]:
+        _containers_as_boxes(ax, boxes, picture, scales)
+    ax.set_title(f"{y['name']} against {x['name']}", fontweight="bold")
+    _value_axis(ax.xaxis, ax.set_xlim, x)
+    _value_axis(ax.yaxis, ax.set_ylim, y, few=True)
+    ax.set_xlabel(x["name"], color=FAINT)
+    ax.set_ylabel(y["name"])
+
+
+def _cover(ax: Axes, cover: dict[str, Any], picture: dict[str, Any], scales: Scales) -> None:
+    """Shade each cell by the number of containers that cover it."""
+    from matplotlib.colors import to_rgba
+
+    x, y = picture["columns"][:2]
+    counts = np.array(cover["counts"], np.float64).reshape(-1, cover["up"], cover["across"])
+    left, right, bottom, top = (
+        float(scales[k](np.array([c["axis"][end]]))[0])
+        for k, c in (("x", x), ("y", y))
+        for end in ("low", "high")
+    )
+    extent = (left, right, bottom, top)
+    for decisions in (("pruned", "limit"), ("filter", "whole")):
+        chosen = [g for g, v in enumerate(picture["groups"]) if v["decision"] in decisions]
+        layer = counts[chosen].sum(0)
+        if not layer.any():
+            continue
+        colour = _colour(picture, max(chosen, key=lambda g: float(counts[g].sum())))
+        image = np.empty((*layer.shape, 4))
+        image[:] = to_rgba(colour)
+        image[..., 3] = np.where(layer > 0, 0.12 + 0.8 * np.sqrt(layer / layer.max()), 0)
+        ax.imshow(image, origin="lower", extent=extent, aspect="auto")
+
+
+def _containers_as_boxes(
+    ax: Axes, boxes: dict[str, Any], picture: dict[str, Any], scales: Scales
+) -> None:
+    """Draw the rectangle of each container."""
     from matplotlib.collections import PolyCollection
     from matplotlib.colors import to_rgba
 
     x, y = picture["columns"][:2]
-    scales = {"x": _scale(x["axis"]), "y": _scale(y["axis"])}
 
     def at(name: str, column: dict[str, Any], move: float) -> Any:
         axis = column["axis"]
@@ -220,45 +262,20 @@ def _boxes(ax: Axes, boxes: dict[str, Any], picture: dict[str, Any]) -> None:
         values = np.array(boxes[name], np.float64) + move
         return scales[name[0]](np.clip(values, axis["low"], axis["high"]))
 
-    if "cover" in boxes:
-        cover = boxes["cover"]
-        counts = np.array(cover["counts"], np.float64).reshape(-1, cover["up"], cover["across"])
-        left, right, bottom, top = (
-            float(scales[k](np.array([c["axis"][end]]))[0])
-            for k, c in (("x", x), ("y", y))
-            for end in ("low", "high")
-        )
-        extent = (left, right, bottom, top)
-        for decisions in (("pruned", "limit"), ("filter", "whole")):
-            chosen = [g for g, v in enumerate(picture["groups"]) if v["decision"] in decisions]
-            layer = counts[chosen].sum(0)
-            if not layer.any():
-                continue
-            colour = _colour(picture, max(chosen, key=lambda g: float(counts[g].sum())))
-            image = np.empty((*layer.shape, 4))
-            image[:] = to_rgba(colour)
-            image[..., 3] = np.where(layer > 0, 0.12 + 0.8 * np.sqrt(layer / layer.max()), 0)
-            ax.imshow(image, origin="lower", extent=extent, aspect="auto")
-    elif boxes["count"]:
-        x1, x2 = at("x_low", x, -0.5), at("x_high", x, 0.5)
-        y1, y2 = at("y_low", y, -0.5), at("y_high", y, 0.5)
-        corners = np.stack([x1, y1, x2, y1, x2, y2, x1, y2], 1).reshape(-1, 4, 2)
-        for group in _kept_last(picture):
-            own = [i for i, g in enumerate(boxes["group"]) if g == group]
-            colour = _colour(picture, group)
-            ax.add_collection(
-                PolyCollection(
-                    [corners[i] for i in own],
-                    facecolors=[to_rgba(colour, 0.16)],
-                    edgecolors=[to_rgba(colour, 0.8)],
-                    linewidths=0.6,
-                )
+    x1, x2 = at("x_low", x, -0.5), at("x_high", x, 0.5)
+    y1, y2 = at("y_low", y, -0.5), at("y_high", y, 0.5)
+    corners = np.stack([x1, y1, x2, y1, x2, y2, x1, y2], 1).reshape(-1, 4, 2)
+    for group in _kept_last(picture):
+        own = [i for i, g in enumerate(boxes["group"]) if g == group]
+        colour = _colour(picture, group)
+        ax.add_collection(
+            PolyCollection(
+                [corners[i] for i in own],
+                facecolors=[to_rgba(colour, 0.16)],
+                edgecolors=[to_rgba(colour, 0.8)],
+                linewidths=0.6,
             )
-    ax.set_title(f"{y['name']} against {x['name']}", fontweight="bold")
-    _value_axis(ax.xaxis, ax.set_xlim, x)
-    _value_axis(ax.yaxis, ax.set_ylim, y, few=True)
-    ax.set_xlabel(x["name"], color=FAINT)
-    ax.set_ylabel(y["name"])
+        )
 
 
 def _legend(figure: Figure, picture: dict[str, Any]) -> None:

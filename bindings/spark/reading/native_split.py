@@ -190,6 +190,17 @@ def _has_escaped_unicode(folder: tuple[str, Texts]) -> bool:
     )
 
 
+def _delta_problem(path: str, has_deletes: bool, unreadable: bool, is_uri: bool) -> str:
+    """Return why Spark's own reader cannot read a file of a Delta table; "" if it can."""
+    if has_deletes:
+        return "deletion vectors"
+    if unreadable:
+        return "a partition value that cannot be read"
+    if problem := why_unlisted(path):
+        return problem
+    return "an absolute path that names no storage" if is_uri and path.startswith("/") else ""
+
+
 def _delta(table: DeltaTable, plan: Plan, kept: list[int], columns: Sequence[str]) -> NativeSplit:
     if why := _delta_feature(table, columns):
         return NativeSplit([], kept, why)
@@ -224,15 +235,7 @@ def _delta(table: DeltaTable, plan: Plan, kept: list[int], columns: Sequence[str
     why = ""
     groups: dict[Hashable, list[int]] = {}
     for i, path in enumerate(paths):
-        if has_deletes[i]:
-            problem = "deletion vectors"
-        elif unreadable[i]:
-            problem = "a partition value that cannot be read"
-        else:
-            problem = why_unlisted(path)
-        if not problem and is_uri and path.startswith("/"):
-            problem = "an absolute path that names no storage"
-        if problem:
+        if problem := _delta_problem(path, has_deletes[i], unreadable[i], is_uri):
             rest.append(kept[i])
             why = problem
         else:

@@ -61,23 +61,8 @@ def read(
         Array of length n, or None if nothing is known. Values that cannot be read are unknown; they
         never raise an error.
     """
-    array: Any
     try:
-        if was_null is not None:
-            array = pa.array(series.to_numpy(), mask=was_null.to_numpy())
-        elif statistic.is_count:
-            array = _counts(series)
-        elif statistic.kind == "bloom":
-            array = pa.array(series, pa.large_binary(), from_pandas=True)
-        elif carrier.means is not None and pa.types.is_list(carrier.means):
-            array = _lists(series, carrier.means)
-        elif carrier.means is not None:
-            if _is_number(series):
-                array = _numbers(series, statistic.kind)
-            else:
-                array = pa.array(series, pa.large_binary(), from_pandas=True)
-        else:
-            array = _bounds(series, statistic.dtype, statistic.kind)
+        array = _converted(statistic, carrier, series, was_null)
         if isinstance(array, pa.ChunkedArray):
             array = array.combine_chunks()
         if array is None or carrier.means is None or array.type == carrier.means:
@@ -85,6 +70,25 @@ def read(
         return _reinterpret(carrier.means, array)
     except REFUSED:
         return None
+
+
+def _converted(
+    statistic: Statistic, carrier: Carrier, series: pd.Series, was_null: pd.Series | None
+) -> Any:
+    """Convert a statistic to an Arrow array of the type in which it travelled."""
+    if was_null is not None:
+        return pa.array(series.to_numpy(), mask=was_null.to_numpy())
+    if statistic.is_count:
+        return _counts(series)
+    if statistic.kind == "bloom":
+        return pa.array(series, pa.large_binary(), from_pandas=True)
+    if carrier.means is None:
+        return _bounds(series, statistic.dtype, statistic.kind)
+    if pa.types.is_list(carrier.means):
+        return _lists(series, carrier.means)
+    if _is_number(series):
+        return _numbers(series, statistic.kind)
+    return pa.array(series, pa.large_binary(), from_pandas=True)
 
 
 def _reinterpret(means: pa.DataType, array: pa.Array) -> pa.Array:

@@ -133,14 +133,20 @@ def _commits_and_checkpoints(
                 longest is None or longest.last < found.last
             ):
                 compacted[found.first] = found
-    for (at, count), found_parts in parts.items():
-        # A part is missing where a writer died or is still writing. The lengths are compared first,
-        # because `count` is any number that a file's name claims.
-        if len(found_parts) == count and set(found_parts) == set(range(1, count + 1)):
+    for (at, count), names_by_part in parts.items():
+        if _is_complete(names_by_part, count):
             checkpoints.setdefault(at, []).append(
-                tuple(found_parts[i] for i in range(1, count + 1))
+                tuple(names_by_part[i] for i in range(1, count + 1))
             )
     return {**commits, **compacted}, checkpoints
+
+
+def _is_complete(parts: Mapping[int, str], count: int) -> bool:
+    """Return True if a checkpoint has all parts; one is missing if its writer died or still writes.
+
+    The lengths are compared first, because `count` is any number that a file's name claims.
+    """
+    return len(parts) == count and set(parts) == set(range(1, count + 1))
 
 
 def _without_gaps(
