@@ -11,7 +11,7 @@ import difflib
 import os
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 import pyarrow.fs as pafs
 
@@ -38,6 +38,8 @@ from skipstone.bindings.store_options import (
     flag,
 )
 from skipstone.ir.errors import BackendMissing, SourceError, describe_error
+
+PROFILE_FILES: Final = "check ~/.aws/config and ~/.aws/credentials, or give keys instead"
 
 
 def filesystem_with(where: Any, options: Mapping[str, str] | None) -> pafs.FileSystem | None:
@@ -217,7 +219,7 @@ def _value(name: str, parse: Callable[[str], Any], text: str) -> Any:
         return parse(text)
     except ValueError as e:
         reason = str(e) if str(e).startswith("expected") else "expected a number"
-        raise SourceError(f"storage_options[{name!r}]: {reason}") from None
+        raise SourceError(f"storage_options[{name!r}] has a malformed value; {reason}") from None
 
 
 def _first_set(*names: str) -> str | None:
@@ -288,9 +290,11 @@ def _of_profile(name: str) -> dict[str, str]:
         found = session.get_credentials()
         region = session.get_config_variable("region")
     except botocore.exceptions.BotoCoreError as e:
-        raise SourceError(f"the AWS profile {name!r} cannot be used ({describe_error(e)})") from e
+        raise SourceError(
+            f"the AWS profile {name!r} cannot be used ({describe_error(e)}); {PROFILE_FILES}"
+        ) from e
     if found is None:
-        raise SourceError(f"the AWS profile {name!r} has no credentials")
+        raise SourceError(f"the AWS profile {name!r} has no credentials; {PROFILE_FILES}")
     keys = found.get_frozen_credentials()
     values = {
         "access_key": keys.access_key,

@@ -156,12 +156,13 @@ class DynamicFilter:
         with self._lock:
             if self._builders is not None and self._builders != builders:
                 raise DynamicFilterError(
-                    f"{builders} builders are expected, but {self._builders} were before; "
-                    "set one number"
+                    f"builders is {builders}, and was {self._builders} before; "
+                    "expected the same number each time"
                 )
             if len(self._parts) > builders:
                 raise DynamicFilterError(
-                    f"{builders} builders are expected, but {len(self._parts)} have reported"
+                    f"builders is {builders}; expected at least {len(self._parts)}, the number "
+                    "that have reported"
                 )
             self._builders = builders
         self._complete_if_ready()

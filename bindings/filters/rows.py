@@ -107,7 +107,8 @@ def select_columns(
             raise unknown_column(name, table.column_names, by, whose)
         if len(at) > 1:
             raise AmbiguousColumn(
-                f"{name!r} fits {len(at)} columns: {', '.join(table.column_names[i] for i in at)}"
+                f"{name!r} fits {len(at)} columns: {', '.join(table.column_names[i] for i in at)}; "
+                "rename all but one of them"
             )
         columns.append(table.column(at[0]))
         fields.append(table.schema.field(at[0]).with_name(name))

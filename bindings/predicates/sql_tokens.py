@@ -231,7 +231,9 @@ def check_nesting(tokens: list[Any], text: str) -> int:
             )
         if len(opened) > MAX_NESTING:
             raise PredicateTooDeep(
-                f"parentheses are nested more than {MAX_NESTING} deep", text, t.start
+                f"parentheses are nested too deeply; expected at most {MAX_NESTING} levels",
+                text,
+                t.start,
             )
     if opened:
         raise PredicateSyntaxError(

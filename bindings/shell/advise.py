@@ -73,7 +73,9 @@ def print_advice(
         try:
             Path(html).write_text(advice.to_html(), encoding="utf-8")
         except OSError as e:
-            raise SourceError(f"{html}: the page cannot be written ({describe_error(e)})") from None
+            raise SourceError(
+                f"{html}: the page cannot be written ({describe_error(e)}); name another file"
+            ) from None
     if as_json:
         print(advice.to_json())
     elif html is not None:

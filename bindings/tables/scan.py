@@ -178,7 +178,8 @@ def find_table(
         table = table_in_unity(source, storage_options)
         if format not in (None, table.format):
             raise SourceError(
-                f"format is {format!r}, but {source} is {table.format!r} according to its catalog"
+                f"format is {format!r}, but {source} is {table.format!r} according to its catalog; "
+                "omit format="
             )
         return TableLocation(table.location, table.format, table.options, table.partition_schema)
     if format is None:

@@ -211,7 +211,8 @@ class CupyDevice:
                 else:
                     where = "in host memory that CUDA does not know"
                 raise DeviceError(
-                    f"statistics for device {self._number} got an array that lies {where}"
+                    f"statistics for device {self._number} expected an array there, and got one "
+                    f"that lies {where}"
                 )
             memory = cuda.MemoryPointer(
                 cuda.UnownedMemory(pointer, count * size, owner, self._number), 0

@@ -194,7 +194,7 @@ def load_or_compile(module: types.ModuleType, text: str) -> Kernel:
             try:
                 return compile_now(module, keep=True)
             except OSError as e:  # the disk is full, or the user may not read or write the files
-                warn_once(f"skipstone does not keep kernels on disk: {describe_error(e)}")
+                warn_not_kept(e)
                 break
             except Exception:
                 # Machine code that a crash damaged fails in many ways: discard it and compile the
@@ -237,12 +237,21 @@ def compile_now(module: Any, *, keep: bool) -> Kernel:
     return cast("Kernel", out)
 
 
-def warn_once(text: str) -> None:
+def warn_once(text: str, stacklevel: int = 3) -> None:
     """Issue a warning once per process."""
     if text not in _warned:
         _warned.add(text)
         logs.fallback(text)
-        warnings.warn(text, RuntimeWarning, stacklevel=3)
+        warnings.warn(text, RuntimeWarning, stacklevel=stacklevel)
+
+
+def warn_not_kept(error: OSError) -> None:
+    """Warn that compiled kernels cannot be written to disk."""
+    warn_once(
+        f"skipstone does not keep kernels on disk: {describe_error(error)}. Each process compiles "
+        "them again; set SKIPSTONE_CACHE_DIR to a directory that can be written.",
+        stacklevel=4,
+    )
 
 
 def directory(kind: str = "kernels") -> Path:
@@ -333,7 +342,7 @@ def path_of(text: str) -> Path | None:
     try:
         return directory() / f"{name}.py"
     except OSError as e:
-        warn_once(f"skipstone does not keep kernels on disk: {describe_error(e)}")
+        warn_not_kept(e)
         return None
 
 
@@ -349,7 +358,7 @@ def _module(text: str) -> types.ModuleType:
                 write_whole(path, text.encode())
             module.__file__ = str(path)
     except OSError as e:
-        warn_once(f"skipstone does not keep kernels on disk: {describe_error(e)}")
+        warn_not_kept(e)
     return module
 
 

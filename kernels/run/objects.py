@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from skipstone.ir.errors import describe_error
 from skipstone.kernels import logs
-from skipstone.kernels.run.compile_cache import warn_once, write_whole
+from skipstone.kernels.run.compile_cache import warn_not_kept, write_whole
 from skipstone.kernels.run.first_import import first_import
 from skipstone.kernels.run.native import DATA, ENTRY, ArgumentType, Native, entry_of, is_as_expected
 
@@ -113,7 +113,7 @@ def _write(path: Path, data: bytes) -> None:
     try:
         write_whole(path, data)
     except OSError as e:
-        warn_once(f"skipstone does not keep kernels on disk: {describe_error(e)}")
+        warn_not_kept(e)
 
 
 def _object_of(dispatcher: Any, types: Sequence[ArgumentType]) -> bytes:

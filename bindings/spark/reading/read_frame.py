@@ -175,7 +175,8 @@ def _filtered(spark: Any, rows: DataFrame, plan: Plan) -> DataFrame:
         names = ", ".join(f"{f.name!r}, {f.type}" for f in named)
         raise UnsupportedForm(
             f"Spark cannot resolve the condition {plan.predicate.expr:.200} without the columns "
-            f"for which it has no type: {names} ({describe_error(e)})"
+            f"for which it has no type: {names} ({describe_error(e)}); leave them out of the "
+            "condition, or read with Skipstone: plan.to_arrow()"
         ) from e
     return matching
 

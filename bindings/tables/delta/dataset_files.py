@@ -52,5 +52,8 @@ def dataset_files(table: DeltaTable, plan: Plan) -> Iterator[DatasetFile]:
         try:
             metadata = pq.read_metadata(path, filesystem=fs)
         except (OSError, ValueError) as e:
-            raise SourceError(f"{path}: reading the footer failed ({describe_error(e)})") from e
+            raise SourceError(
+                f"{path}: reading the footer failed ({describe_error(e)}); if the table was "
+                "changed since, scan it again"
+            ) from e
         yield DatasetFile(path, fs, metadata, None, values)

@@ -215,7 +215,10 @@ class FileReader(Reader):
         except (OSError, pa.ArrowException) as e:
             if isinstance(e, SourceError):
                 raise
-            raise SourceError(f"{path}: reading the file failed ({describe_error(e)})") from e
+            raise SourceError(
+                f"{path}: reading the file failed ({describe_error(e)}); if the table was changed "
+                "since, scan it again"
+            ) from e
 
     def _locate(self, path: str) -> tuple[pafs.FileSystem, str]:
         if path.startswith("file:/") or "://" in path:

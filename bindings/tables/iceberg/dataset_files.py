@@ -46,7 +46,8 @@ def dataset_files(files: IcebergFiles, plan: Plan) -> Iterator[DatasetFile]:
             metadata = pq.read_metadata(path_there, filesystem=fs)
         except (OSError, ValueError) as e:
             raise SourceError(
-                f"{task.path}: reading the footer failed ({describe_error(e)})"
+                f"{task.path}: reading the footer failed ({describe_error(e)}); if the table was "
+                "changed since, scan it again"
             ) from e
         own = list(schema_of(metadata))
         yield DatasetFile(

@@ -92,5 +92,5 @@ def metadata_file(where: str, options: Mapping[str, str]) -> str:
         try:
             unpacked("gzip", data, max_unpacked_bytes(len(data)))
         except SourceError as e:
-            raise SourceError(f"{where}: the metadata cannot be read: {e}") from e
+            raise SourceError(f"{where}: the metadata cannot be read ({e})") from e
     return where

@@ -178,7 +178,10 @@ def _located(entry: Entry, properties: Mapping[str, Any], whose: str) -> Metasto
         )
     partitions = list(entry.partitions())
     if not partitions:
-        raise SourceError(f"{whose} has no partitions, so its columns are unknown")
+        raise SourceError(
+            f"{whose} has no partitions, so its columns are unknown; open its folder with "
+            "scan_hive and schema="
+        )
     folders = [_uri(_folder(*p, list(schema), location, whose)) for p in partitions]
     return MetastoreTable(folders, "parquet", options, root, schema)
 
@@ -209,7 +212,7 @@ def _location(entry: Entry, provider: str, whose: str) -> str:
     options = {k.lower(): v for k, v in entry.options.items()}
     location = (options.get("path") if provider else None) or entry.location
     if not location:
-        raise SourceError(f"{whose} has no location")
+        raise SourceError(f"{whose} has no location; expected a table of files")
     return location.rstrip("/")
 
 

@@ -294,7 +294,10 @@ class FileReader(Reader):
         except SourceError:
             raise
         except (OSError, ValueError, pa.ArrowException) as e:
-            raise SourceError(f"{path}: reading the file failed ({describe_error(e)})") from e
+            raise SourceError(
+                f"{path}: reading the file failed ({describe_error(e)}); if the table was changed "
+                "since, scan it again"
+            ) from e
 
     # Deletes.
 

@@ -37,6 +37,9 @@ def dataset_files(table: ParquetTable, plan: Plan) -> Iterator[DatasetFile]:
                 else footer.head.metadata
             )
         except (OSError, ValueError) as e:
-            raise SourceError(f"{path}: reading the footer failed ({describe_error(e)})") from e
+            raise SourceError(
+                f"{path}: reading the footer failed ({describe_error(e)}); if the table was "
+                "changed since, scan it again"
+            ) from e
         values = {f.name: partition_column([folder], f, plan.timezone)[0] for f in wanted}
         yield DatasetFile(path, table.filesystem, metadata, kept, values)
