@@ -22,8 +22,8 @@ from skipstone.kernels.decode.avro_loops import (
     NUMBER,
     REST,
     SYNC,
-    items,
-    varint,
+    read_block_head,
+    read_varint,
 )
 from skipstone.kernels.decode.avro_program import Program, Unsupported, program_of
 from skipstone.kernels.decode.avro_records import Records
@@ -47,10 +47,10 @@ MESSAGES: Final = {
     REST: "a block is longer than its records",
     SYNC: "the marker after a block is missing",
 }
-INNER: Final = ("varint", "items")
-BLOCKS: Final = Loop(avro_loops, "blocks", "i8(readonly, i8, i8, matrix, array)", INNER)
+INNER: Final = ("read_varint", "read_block_head")
+BLOCKS: Final = Loop(avro_loops, "find_blocks", "i8(readonly, i8, i8, matrix, array)", INNER)
 RECORDS: Final = Loop(
-    avro_loops, "records", "i8(readonly, matrix, matrix, array, matrix, array)", INNER
+    avro_loops, "read_records", "i8(readonly, matrix, matrix, array, matrix, array)", INNER
 )
 
 
@@ -153,7 +153,7 @@ def _header(data: bytes) -> tuple[dict[str, str], int]:
 
     def text() -> bytes:
         nonlocal pos
-        size, pos = (int(v) for v in varint(data, pos, end))
+        size, pos = (int(v) for v in read_varint(data, pos, end))
         if pos < 0 or not 0 <= size <= end - pos:
             raise SourceError("its header is damaged")
         pos += size
@@ -161,7 +161,7 @@ def _header(data: bytes) -> tuple[dict[str, str], int]:
 
     while True:
         with np.errstate(over="ignore"):
-            count, pos = (int(v) for v in items(data, pos, end))
+            count, pos = (int(v) for v in read_block_head(data, pos, end))
         if pos < 0:
             raise SourceError("its header is damaged")
         if not count:

@@ -22,7 +22,7 @@ DEPTH = 8  # nested arrays
 NUMBER, LENGTH, BRANCH, COUNT, REST, SYNC = range(1, 7)
 
 
-def varint(data: Any, pos: int, end: int) -> tuple[Any, int]:
+def read_varint(data: Any, pos: int, end: int) -> tuple[Any, int]:
     """Return a zigzag number and its end; the end is -1 if it is cut off or exceeds 64 bits."""
     value, shift = np.uint64(0), np.uint64(0)
     while pos < end:
@@ -37,14 +37,14 @@ def varint(data: Any, pos: int, end: int) -> tuple[Any, int]:
     return np.int64(0), -1
 
 
-def items(data: Any, pos: int, end: int) -> tuple[Any, int]:
+def read_block_head(data: Any, pos: int, end: int) -> tuple[Any, int]:
     """Return the number of items of an array's next part, 0 after the last part, and their start.
 
     The start is -1 if the part is damaged.
     """
-    count, pos = varint(data, pos, end)
+    count, pos = read_varint(data, pos, end)
     if pos >= 0 and count < 0:  # the size in bytes follows
-        size, pos = varint(data, pos, end)
+        size, pos = read_varint(data, pos, end)
         count = -count
         if pos < 0 or size < 0 or size > end - pos or count < 0:
             return np.int64(0), -1
@@ -53,7 +53,7 @@ def items(data: Any, pos: int, end: int) -> tuple[Any, int]:
     return count, pos
 
 
-def blocks(data: Any, pos: int, sync: int, found: Any, error: Any) -> int:
+def find_blocks(data: Any, pos: int, sync: int, found: Any, error: Any) -> int:
     """Find the blocks from `pos` on; return how many there are, or -1.
 
     `found` gets (records, first byte, end) of as many blocks as it has room for. The sync marker,
@@ -62,11 +62,11 @@ def blocks(data: Any, pos: int, sync: int, found: Any, error: Any) -> int:
     end, number = len(data), 0
     while pos < end:
         at = pos
-        count, pos = varint(data, pos, end)
+        count, pos = read_varint(data, pos, end)
         if pos < 0 or count < 1:
             error[0], error[1] = COUNT, at
             return -1
-        size, pos = varint(data, pos, end)
+        size, pos = read_varint(data, pos, end)
         if pos < 0 or size < 0 or size > end - pos - 16:
             error[0], error[1] = LENGTH, at
             return -1
@@ -81,7 +81,7 @@ def blocks(data: Any, pos: int, sync: int, found: Any, error: Any) -> int:
     return number
 
 
-def records(data: Any, spans: Any, program: Any, stack: Any, out: Any, error: Any) -> int:
+def read_records(data: Any, spans: Any, program: Any, stack: Any, out: Any, error: Any) -> int:
     """Read the records of all blocks into `out`; return how many there are, or -1.
 
     `out` has room for as many records as the blocks claim.
@@ -95,14 +95,14 @@ def records(data: Any, spans: Any, program: Any, stack: Any, out: Any, error: An
                 op, slot, value, at = program[pc, 0], program[pc, 1], program[pc, 2], pos
                 pc += 1
                 if op == LONG:
-                    number, pos = varint(data, pos, end)
+                    number, pos = read_varint(data, pos, end)
                     if pos < 0:
                         error[0], error[1] = NUMBER, at
                         return -1
                     if slot >= 0:
                         out[slot, row] = number
                 elif op == UNION:
-                    branch, pos = varint(data, pos, end)
+                    branch, pos = read_varint(data, pos, end)
                     if pos < 0 or branch < 0 or branch > 1:
                         error[0], error[1] = BRANCH, at
                         return -1
@@ -113,7 +113,7 @@ def records(data: Any, spans: Any, program: Any, stack: Any, out: Any, error: An
                 elif op == BYTES or op == FIXED:  # noqa: SIM109
                     size = np.int64(value)
                     if op == BYTES:
-                        size, pos = varint(data, pos, end)
+                        size, pos = read_varint(data, pos, end)
                     if pos < 0 or size < 0 or size > end - pos:
                         error[0], error[1] = LENGTH, at
                         return -1
@@ -133,7 +133,7 @@ def records(data: Any, spans: Any, program: Any, stack: Any, out: Any, error: An
                         stack[depth] -= 1
                         pc = program[pc - 1, 3] + 1
                     else:
-                        count, pos = items(data, pos, end)
+                        count, pos = read_block_head(data, pos, end)
                         if pos < 0:
                             error[0], error[1] = COUNT, at
                             return -1
@@ -149,13 +149,13 @@ def records(data: Any, spans: Any, program: Any, stack: Any, out: Any, error: An
     return row
 
 
-def entries(data: Any, starts: Any, key: int, texts: bool, first: Any, second: Any) -> int:
+def find_entries(data: Any, starts: Any, key: int, texts: bool, first: Any, second: Any) -> int:
     """Find the value of a key in maps with integer keys, which are arrays of (key, value).
 
     Missing values are not written. Returns how many were found, or -1.
 
     Args:
-        data: Bytes that `records` has read without an error.
+        data: Bytes that `read_records` has read without an error.
         starts: The start of each map; negative: there is none.
         key: The key; of several equal keys the last one counts.
         texts: True if values are bytes, False if they are numbers.
@@ -167,10 +167,10 @@ def entries(data: Any, starts: Any, key: int, texts: bool, first: Any, second: A
         pos = starts[row]
         if pos < 0:
             continue
-        count, pos = items(data, pos, end)
+        count, pos = read_block_head(data, pos, end)
         while pos >= 0 and count > 0:
-            name, pos = varint(data, pos, end)
-            value, pos = varint(data, pos, end) if pos >= 0 else (np.int64(0), -1)
+            name, pos = read_varint(data, pos, end)
+            value, pos = read_varint(data, pos, end) if pos >= 0 else (np.int64(0), -1)
             if pos < 0 or (texts and (value < 0 or value > end - pos)):
                 return -1
             if name == key:
@@ -180,7 +180,7 @@ def entries(data: Any, starts: Any, key: int, texts: bool, first: Any, second: A
                 pos += value
             count -= 1
             if count == 0:
-                count, pos = items(data, pos, end)
+                count, pos = read_block_head(data, pos, end)
         if pos < 0:
             return -1
     return found

@@ -12,14 +12,17 @@ import pyarrow as pa
 
 from skipstone.ir.arrow import arrow_of
 from skipstone.kernels.decode import avro_loops
-from skipstone.kernels.decode.avro_loops import items, varint
+from skipstone.kernels.decode.avro_loops import read_block_head, read_varint
 from skipstone.kernels.decode.avro_program import WIDTHS, Program, Slot, Unsupported
 from skipstone.kernels.decode.spans import Bytes, Longs, gathered
 from skipstone.kernels.run.loops import Loop, compiled_or_plain
 
 ENTRY_SHARE: Final = 8  # reading the records takes this many times as long as finding a key
 ENTRIES: Final = Loop(
-    avro_loops, "entries", "i8(readonly, array, i8, i8, array, array)", ("varint", "items")
+    avro_loops,
+    "find_entries",
+    "i8(readonly, array, i8, i8, array, array)",
+    ("read_varint", "read_block_head"),
 )
 
 
@@ -158,10 +161,10 @@ def fixed(
 
 
 def _array(data: Bytes, pos: int, described: Any) -> tuple[list[Any], int]:
-    """Read an array that `records` has accepted; return its items and its end."""
+    """Read an array that `read_records` has accepted; return its items and its end."""
     out: list[Any] = []
     while True:
-        count, pos = (int(v) for v in items(data, pos, len(data)))
+        count, pos = (int(v) for v in read_block_head(data, pos, len(data)))
         if not count:
             return out, pos
         for _ in range(count):
@@ -171,7 +174,7 @@ def _array(data: Bytes, pos: int, described: Any) -> tuple[list[Any], int]:
 
 def _value(data: Bytes, pos: int, described: Any) -> tuple[Any, int]:
     if isinstance(described, list):
-        branch, pos = (int(v) for v in varint(data, pos, len(data)))
+        branch, pos = (int(v) for v in read_varint(data, pos, len(data)))
         return (None, pos) if described[branch] == "null" else _value(data, pos, described[branch])
     kind = described["type"] if isinstance(described, dict) else described
     if kind == "record":
@@ -183,7 +186,7 @@ def _value(data: Bytes, pos: int, described: Any) -> tuple[Any, int]:
         return _array(data, pos, described)
     size = WIDTHS.get(kind, 0) or (described["size"] if kind == "fixed" else 0)
     if not size:
-        size, pos = (int(v) for v in varint(data, pos, len(data)))
+        size, pos = (int(v) for v in read_varint(data, pos, len(data)))
         if kind in ("int", "long"):
             return size, pos
     return data[pos : pos + size].tobytes(), pos + size

@@ -21,9 +21,9 @@ from skipstone.kernels.run.loops import Loop, compiled
 
 WALK: Final = Loop(
     footer_loops,
-    "walk_all",
+    "read_footers",
     "i8(readonly, array, matrix, matrix, array, matrix, matrix, matrix, array, matrix)",
-    ("number", "signed", "items", "ended", "walk"),
+    ("read_varint", "decode_zigzag", "read_list_head", "store_struct", "read_struct"),
 )
 # Bytes of a footer for each column chunk; a footer with fewer is read twice.
 TYPICAL: Final = 64
@@ -195,14 +195,14 @@ def layouts_of(
         walk: The loop; None means the compiled one.
     """
     walk = walk or compiled(WALK)
-    stack, now = np.empty((at.DEPTH, 4), np.int64), np.empty(at.SLOTS, np.int64)
-    marks = np.empty((at.FIELDS, 2), np.int64)
+    stack, slots = np.empty((at.DEPTH, 4), np.int64), np.empty(at.SLOTS, np.int64)
+    spans = np.empty((at.FIELDS, 2), np.int64)
     found = np.empty((len(starts) - 1, at.FINDS), np.int64)
     capacity = len(data) // TYPICAL + 16 * len(found)
     while True:
         groups, chunks = np.empty((capacity, 3), np.int64), np.empty((capacity, at.WIDTH), np.int64)
         totals = np.zeros(3, np.int64)
-        walk(data, starts, table, stack, now, groups, chunks, marks, totals, found)
+        walk(data, starts, table, stack, slots, groups, chunks, spans, totals, found)
         number, total, _ = totals.tolist()
         if max(number, total) <= capacity:
             return Layouts(found, groups[:number], chunks[:total])

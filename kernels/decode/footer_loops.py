@@ -36,16 +36,16 @@ UNPACKED, PAGE_VALUES, PAGE_ROWS = BLOOM, BLOOM_SIZE, REPEATED
 PAGE_NULLS, PAGE_ENCODING = DEFINED, ROWS
 DEFINED_BYTES, REPEATED_BYTES = TOTAL, UNENCODED
 DATA_PAGE, INDEX_PAGE, DICTIONARY_PAGE, DATA_PAGE_V2 = range(4)
-# What `walk_all` finds of each footer: whether it is one, its row groups, its columns, the columns
-# whose bounds have the order of their type, the first column chunk; the start and the end of two
-# fields.
+# What `read_footers` finds of each footer: whether it is one, its row groups, its columns, the
+# columns whose bounds have the order of their type, the first column chunk; the start and the end
+# of two fields.
 FOUND, GROUPS, COLUMNS, ORDERS, FIRST_CHUNK, FROM, TO, FIRST, LAST, FINDS = range(10)
 NUM_ROWS, ROW_GROUPS = 3, 4  # fields of a file
 # The most items of a list, as in Arrow's reader; the most bytes of a column chunk.
 MAX_ITEMS, MAX_BYTES = 1_000_000, 1 << 47
 
 
-def number(data: Any, pos: int, end: int) -> tuple[Any, int]:
+def read_varint(data: Any, pos: int, end: int) -> tuple[Any, int]:
     """Return an unsigned number and its end; the end is -1 if it is cut off or exceeds 64 bits."""
     value, shift = np.uint64(0), np.uint64(0)
     while pos < end:
@@ -60,12 +60,12 @@ def number(data: Any, pos: int, end: int) -> tuple[Any, int]:
     return np.uint64(0), -1
 
 
-def signed(value: Any) -> Any:
+def decode_zigzag(value: Any) -> Any:
     """Return a signed number from its zigzag encoding."""
     return np.int64(value >> np.uint64(1)) ^ -np.int64(value & np.uint64(1))
 
 
-def items(data: Any, pos: int, end: int) -> tuple[Any, Any, int]:
+def read_list_head(data: Any, pos: int, end: int) -> tuple[Any, Any, int]:
     """Return the type of a list's items, their number and the start of the first one.
 
     The start is -1 if the list is damaged.
@@ -75,7 +75,7 @@ def items(data: Any, pos: int, end: int) -> tuple[Any, Any, int]:
     item, size = np.int64(data[pos]) & 15, np.uint64(data[pos]) >> np.uint64(4)
     pos += 1
     if size == np.uint64(15):
-        size, pos = number(data, pos, end)
+        size, pos = read_varint(data, pos, end)
     if pos < 0 or size > np.uint64(end - pos) or size > np.uint64(MAX_ITEMS) or item > STRUCT:
         return np.int64(0), np.int64(0), -1
     if size == np.uint64(0) or item in (TRUE, FALSE):  # each boolean in a list takes a byte
@@ -83,41 +83,43 @@ def items(data: Any, pos: int, end: int) -> tuple[Any, Any, int]:
     return item, np.int64(size), pos
 
 
-def ended(structure: int, fields: int, now: Any, groups: Any, chunks: Any, totals: Any) -> bool:
+def store_struct(
+    structure: int, fields: int, slots: Any, groups: Any, chunks: Any, totals: Any
+) -> bool:
     """Store the values of a structure that has ended; return False if they are invalid.
 
     `fields` has a bit for each field that it had.
     """
     if structure == CHUNK:
-        if now[BYTES] < 0 or now[BYTES] > MAX_BYTES or now[TOTAL] > MAX_BYTES * 1024:
+        if slots[BYTES] < 0 or slots[BYTES] > MAX_BYTES or slots[TOTAL] > MAX_BYTES * 1024:
             return False
-        now[TOTAL] += now[BYTES]
+        slots[TOTAL] += slots[BYTES]
         if totals[1] < len(chunks):
             for i in range(WIDTH):
-                chunks[totals[1], i] = now[i]
+                chunks[totals[1], i] = slots[i]
         totals[1] += 1
     elif structure == GROUP:
         if totals[0] < len(groups):
-            groups[totals[0], 0] = now[ROWS]
-            groups[totals[0], 1] = now[TOTAL]
+            groups[totals[0], 0] = slots[ROWS]
+            groups[totals[0], 1] = slots[TOTAL]
             groups[totals[0], 2] = totals[1]
         totals[0] += 1
-        now[TOTAL] = 0
+        slots[TOTAL] = 0
     elif structure == ORDER:
         totals[2] += fields == 2  # the field that means TYPE_ORDER
     return True
 
 
-def walk(
+def read_struct(
     data: Any,
     pos: int,
     end: int,
     grammar: Any,
     stack: Any,
-    now: Any,
+    slots: Any,
     groups: Any,
     chunks: Any,
-    marks: Any,
+    spans: Any,
     totals: Any,
 ) -> int:
     """Read a footer, or another structure of Parquet by its own grammar.
@@ -130,11 +132,11 @@ def walk(
         stack: A buffer of shape (DEPTH, 4). A list has the type of its items, their structure and
             how many are left. A structure has 0, its kind, its last field and the bits of its
             fields.
-        now: A buffer for the values of one column chunk, shape (SLOTS,).
+        slots: A buffer for the values of one column chunk, shape (SLOTS,).
         groups: Receives the rows and bytes of each row group, and the number of column chunks up to
             its end.
         chunks: Receives the slots of each column chunk, shape (any, WIDTH).
-        marks: Receives the start, after its head, and the end of each field of the file, shape
+        spans: Receives the start, after its head, and the end of each field of the file, shape
             (FIELDS, 2). Missing fields are not written.
         totals: Zeros; receives the numbers of row groups and of column chunks, stored as far as
             there is room, and the number of columns whose bounds have the order of their type.
@@ -144,7 +146,7 @@ def walk(
     """
     depth = 0
     stack[0, 0], stack[0, 1], stack[0, 2], stack[0, 3] = 0, FILE, 0, 0
-    now[TOTAL] = 0
+    slots[TOTAL] = 0
     while depth >= 0:
         row, value, inside = 0, np.int64(0), stack[depth, 1]
         if stack[depth, 0]:  # the next item
@@ -158,12 +160,12 @@ def walk(
                 return -1
             head, field = np.int64(data[pos]), stack[depth, 2]
             if inside == FILE and 0 < field < FIELDS:
-                marks[field, 1] = pos
+                spans[field, 1] = pos
             pos += 1
             if head == 0:
                 needed = grammar[inside * FIELDS, KIND]
-                if stack[depth, 3] & needed != needed or not ended(
-                    inside, stack[depth, 3], now, groups, chunks, totals
+                if stack[depth, 3] & needed != needed or not store_struct(
+                    inside, stack[depth, 3], slots, groups, chunks, totals
                 ):
                     return -1
                 depth -= 1
@@ -172,8 +174,8 @@ def walk(
             if head >> 4:
                 field += head >> 4
             else:
-                encoded, pos = number(data, pos, end)
-                field = signed(encoded)
+                encoded, pos = read_varint(data, pos, end)
+                field = decode_zigzag(encoded)
             if pos < 0 or field < 1 or field > 32767:
                 return -1
             stack[depth, 2] = field
@@ -187,7 +189,7 @@ def walk(
                     return -1
                 stack[depth, 3] |= np.int64(1) << field
                 if inside == FILE:
-                    marks[field, 0] = pos
+                    spans[field, 0] = pos
             inner = grammar[row, INNER]
         slot = grammar[row, SLOT]
         if kind == BYTE:
@@ -195,30 +197,30 @@ def walk(
         elif kind == DOUBLE:
             pos += 8
         elif I16 <= kind <= I64:
-            encoded, pos = number(data, pos, end)
-            value = signed(encoded)
+            encoded, pos = read_varint(data, pos, end)
+            value = decode_zigzag(encoded)
             if kind < I64 and not -(1 << (31 if kind == I32 else 15)) <= value < 1 << (
                 31 if kind == I32 else 15
             ):
                 return -1
         elif kind == BINARY:
-            encoded, pos = number(data, pos, end)
+            encoded, pos = read_varint(data, pos, end)
             if pos < 0 or encoded > np.uint64(end - pos):
                 return -1
             value, length = np.int64(pos), np.int64(encoded)
             if slot >= 0:
-                now[slot + 1] = length
+                slots[slot + 1] = length
             pos += int(length)
         elif kind in (LIST, SET, STRUCT):
             item, size = np.int64(0), np.int64(0)
             if kind != STRUCT:
-                item, size, pos = items(data, pos, end)
+                item, size, pos = read_list_head(data, pos, end)
                 value = size
                 if size and grammar[row, ITEM] and grammar[row, ITEM] != item:
                     return -1
             elif inner == CHUNK:
                 for i in range(WIDTH):
-                    now[i] = 0
+                    slots[i] = 0
             depth += 1
             if depth == DEPTH:
                 return -1
@@ -231,22 +233,22 @@ def walk(
         if pos < 0 or pos > end:
             return -1
         if slot >= 0:
-            now[slot] = value
-            now[FLAGS] |= np.int64(1) << slot
+            slots[slot] = value
+            slots[FLAGS] |= np.int64(1) << slot
             if kind == TRUE:
-                now[FLAGS] |= value << (slot + BOOLEANS)
+                slots[FLAGS] |= value << (slot + BOOLEANS)
     return pos
 
 
-def walk_all(
+def read_footers(
     data: Any,
     starts: Any,
     grammar: Any,
     stack: Any,
-    now: Any,
+    slots: Any,
     groups: Any,
     chunks: Any,
-    marks: Any,
+    spans: Any,
     totals: Any,
     found: Any,
 ) -> int:
@@ -255,7 +257,7 @@ def walk_all(
     Args:
         data: The bytes of all footers.
         starts: The start of each footer, then the end of the last one, shape (m + 1,).
-        grammar, stack, now, groups, chunks, marks, totals: As for `walk`.
+        grammar, stack, slots, groups, chunks, spans, totals: As for `read_struct`.
         found: Receives `FOUND` to `LAST` of each footer, shape (m, FINDS).
 
     Returns:
@@ -266,8 +268,9 @@ def walk_all(
         start, stop = starts[i], starts[i + 1]
         first_group, first_chunk, orders = totals[0], totals[1], totals[2]
         for j in range(FIELDS):
-            marks[j, 0], marks[j, 1] = 0, 0
-        fine = walk(data, start, stop, grammar, stack, now, groups, chunks, marks, totals) == stop
+            spans[j, 0], spans[j, 1] = 0, 0
+        end = read_struct(data, start, stop, grammar, stack, slots, groups, chunks, spans, totals)
+        fine = end == stop
         number = totals[0] - first_group
         columns = (totals[1] - first_chunk) // number if number else 0
         if totals[0] <= len(groups):
@@ -281,20 +284,20 @@ def walk_all(
         found[i, FOUND], found[i, GROUPS], found[i, COLUMNS] = 1, number, columns
         found[i, ORDERS], found[i, FIRST_CHUNK] = totals[2] - orders, first_chunk
         for j in range(2):
-            found[i, FROM + j] = marks[NUM_ROWS, j]
-            found[i, FIRST + j] = marks[ROW_GROUPS, j]
+            found[i, FROM + j] = spans[NUM_ROWS, j]
+            found[i, FIRST + j] = spans[ROW_GROUPS, j]
         understood += 1
     return understood
 
 
-def headers(
+def read_page_headers(
     data: Any,
     pos: int,
     values: int,
     grammar: Any,
     stack: Any,
-    now: Any,
-    marks: Any,
+    slots: Any,
+    spans: Any,
     totals: Any,
     pages: Any,
 ) -> int:
@@ -304,8 +307,8 @@ def headers(
         data: Bytes from the chunk; they may end within a page.
         pos: The start of the first header.
         values: The number of values after which the chunk ends.
-        grammar: The fields of headers; see `walk`.
-        stack, now, marks, totals: Buffers of `walk`.
+        grammar: The fields of headers; see `read_struct`.
+        stack, slots, spans, totals: Buffers of `read_struct`.
         pages: Receives the slots of each page, then the start and the end of its header, shape
             (any, WIDTH + 3).
 
@@ -316,30 +319,30 @@ def headers(
     count, end, remaining = 0, len(data), values
     while remaining > 0 and pos < end and count < len(pages):
         for i in range(SLOTS):
-            now[i] = 0
-        after = walk(data, pos, end, grammar, stack, now, pages, pages, marks, totals)
-        if after < 0 or now[BYTES] < 0 or now[PAGE_VALUES] < 0:
+            slots[i] = 0
+        after = read_struct(data, pos, end, grammar, stack, slots, pages, pages, spans, totals)
+        if after < 0 or slots[BYTES] < 0 or slots[PAGE_VALUES] < 0:
             return -1
         for i in range(WIDTH):
-            pages[count, i] = now[i]
-        pages[count, WIDTH] = now[PAGE_ENCODING]
+            pages[count, i] = slots[i]
+        pages[count, WIDTH] = slots[PAGE_ENCODING]
         pages[count, WIDTH + 1] = pos
         pages[count, WIDTH + 2] = after
-        if now[TYPE] != DICTIONARY_PAGE:
-            remaining -= now[PAGE_VALUES]
-        pos = after + now[BYTES]
+        if slots[TYPE] != DICTIONARY_PAGE:
+            remaining -= slots[PAGE_VALUES]
+        pos = after + slots[BYTES]
         count += 1
     return count
 
 
-def sound(
+def check_pages(
     data: Any,
     chunks: Any,
     room: int,
     grammar: Any,
     stack: Any,
-    now: Any,
-    marks: Any,
+    slots: Any,
+    spans: Any,
     totals: Any,
 ) -> int:
     """Compare the headers of pages with each other and with the footer.
@@ -349,7 +352,7 @@ def sound(
         chunks: Where the pages of each column chunk start and stop, and the number of their values,
             shape (any, 3). Flat columns only.
         room: The most pages to look at.
-        grammar, stack, now, marks, totals: As in `headers`.
+        grammar, stack, slots, spans, totals: As in `read_page_headers`.
 
     Returns:
         The number of pages if all are sound, 0 if one is not, -1 if there are more than `room`.
@@ -363,26 +366,26 @@ def sound(
                 return -1
             count += 1
             for i in range(SLOTS):
-                now[i] = 0
-            pos = walk(data, pos, stop, grammar, stack, now, pages, pages, marks, totals)
-            kind, values, size = now[TYPE], now[PAGE_VALUES], now[BYTES]
-            if pos < 0 or values < 0 or size < 0 or size > stop - pos or now[UNPACKED] < 0:
+                slots[i] = 0
+            pos = read_struct(data, pos, stop, grammar, stack, slots, pages, pages, spans, totals)
+            kind, values, size = slots[TYPE], slots[PAGE_VALUES], slots[BYTES]
+            if pos < 0 or values < 0 or size < 0 or size > stop - pos or slots[UNPACKED] < 0:
                 return 0
             if kind == DICTIONARY_PAGE:
-                if not first or values > now[UNPACKED]:
+                if not first or values > slots[UNPACKED]:
                     return 0
             elif kind == DATA_PAGE:
                 remaining -= values
             elif kind == DATA_PAGE_V2:
-                levels = now[DEFINED_BYTES] + now[REPEATED_BYTES]
+                levels = slots[DEFINED_BYTES] + slots[REPEATED_BYTES]
                 if (
-                    now[PAGE_ROWS] != values
-                    or now[PAGE_NULLS] < 0
-                    or now[PAGE_NULLS] > values
-                    or now[DEFINED_BYTES] < 0
-                    or now[REPEATED_BYTES] != 0
+                    slots[PAGE_ROWS] != values
+                    or slots[PAGE_NULLS] < 0
+                    or slots[PAGE_NULLS] > values
+                    or slots[DEFINED_BYTES] < 0
+                    or slots[REPEATED_BYTES] != 0
                     or levels > size
-                    or levels > now[UNPACKED]
+                    or levels > slots[UNPACKED]
                 ):
                     return 0
                 remaining -= values

@@ -19,7 +19,7 @@ WHOLE, NUMBER, EXACT, TEXT, TRUTH, ANY = range(6)  # kinds of values; ANY is not
 DIGITS = 38
 
 
-def constant(data: Any, pos: int, end: int, template: Any, first: int, stop: int) -> int:
+def skip_constant(data: Any, pos: int, end: int, template: Any, first: int, stop: int) -> int:
     """Return the end of constant bytes that must be here, or -1 if they are not."""
     if stop - first > end - pos:
         return -1
@@ -29,35 +29,35 @@ def constant(data: Any, pos: int, end: int, template: Any, first: int, stop: int
     return pos + stop - first
 
 
-def digits(data: Any, pos: int, end: int) -> int:
+def skip_digits(data: Any, pos: int, end: int) -> int:
     """Return the end of a run of digits."""
     while pos < end and 48 <= data[pos] <= 57:
         pos += 1
     return pos
 
 
-def number(data: Any, pos: int, end: int) -> int:
+def skip_number(data: Any, pos: int, end: int) -> int:
     """Return the end of a JSON number, or -1 if none is here."""
     if pos < end and data[pos] == 45:
         pos += 1
-    first, pos = pos, digits(data, pos, end)
+    first, pos = pos, skip_digits(data, pos, end)
     if pos == first or (data[first] == 48 and pos - first > 1):
         return -1
     if pos < end and data[pos] == 46:
-        first, pos = pos + 1, digits(data, pos + 1, end)
+        first, pos = pos + 1, skip_digits(data, pos + 1, end)
         if pos == first:
             return -1
     if pos < end and (data[pos] == 69 or data[pos] == 101):
         pos += 1
         if pos < end and (data[pos] == 43 or data[pos] == 45):
             pos += 1
-        first, pos = pos, digits(data, pos, end)
+        first, pos = pos, skip_digits(data, pos, end)
         if pos == first:
             return -1
     return pos
 
 
-def plain(data: Any, pos: int, end: int) -> bool:
+def has_no_exponent(data: Any, pos: int, end: int) -> bool:
     """Return True if a number has no exponent."""
     marks = 0
     for i in range(pos, end):
@@ -65,7 +65,7 @@ def plain(data: Any, pos: int, end: int) -> bool:
     return bool(marks == 0)
 
 
-def text(data: Any, pos: int, end: int) -> int:
+def skip_text(data: Any, pos: int, end: int) -> int:
     """Return the end of a quoted text without escapes, after its quote; -1 if none is here."""
     if pos >= end or data[pos] != 34:
         return -1
@@ -77,7 +77,7 @@ def text(data: Any, pos: int, end: int) -> int:
     return pos + 1 if pos < end else -1
 
 
-def word(data: Any, pos: int, end: int) -> int:
+def skip_keyword(data: Any, pos: int, end: int) -> int:
     """Return the end of null, true or false, or -1 if none is here."""
     if (
         end - pos >= 4
@@ -107,7 +107,7 @@ def word(data: Any, pos: int, end: int) -> int:
     return -1
 
 
-def named(data: Any, pos: int, end: int) -> bool:
+def is_nan_or_infinity(data: Any, pos: int, end: int) -> bool:
     """Return True if a text is NaN or an infinity."""
     if end - pos == 3:
         return bool(data[pos] == 78 and data[pos + 1] == 97 and data[pos + 2] == 78)
@@ -121,7 +121,7 @@ def named(data: Any, pos: int, end: int) -> bool:
     )
 
 
-def texts(
+def read_texts(
     data: Any, offsets: Any, rows: Any, template: Any, program: Any, out: Any, odd: Any
 ) -> int:
     """Read texts of one template.
@@ -144,13 +144,13 @@ def texts(
     for r in range(len(rows)):
         pos, end = offsets[rows[r]], offsets[rows[r] + 1]
         for v in range(values):
-            pos = constant(data, pos, end, template, program[v, 1], program[v, 2])
+            pos = skip_constant(data, pos, end, template, program[v, 1], program[v, 2])
             if pos < 0:
                 break
             kind, start = program[v, 0], pos
             out[2 * v, r], out[2 * v + 1, r] = 0, -1
             if pos < end and (data[pos] == 110 or data[pos] == 116 or data[pos] == 102):
-                pos = word(data, pos, end)
+                pos = skip_keyword(data, pos, end)
                 if data[start] != 110 and kind != ANY:
                     if kind != TRUTH:
                         pos = -1
@@ -168,23 +168,25 @@ def texts(
                 out[2 * v, r], out[2 * v + 1, r] = -value if sign else value, 1
             elif kind in (NUMBER, EXACT) and pos < end and data[pos] == 34:
                 # NaN and infinities, which JSON writes as texts.
-                pos = text(data, pos, end)
-                if pos >= 0 and not named(data, start + 1, pos - 1):
+                pos = skip_text(data, pos, end)
+                if pos >= 0 and not is_nan_or_infinity(data, start + 1, pos - 1):
                     pos = -1
             elif kind in (NUMBER, EXACT) or (kind == ANY and pos < end and data[pos] != 34):
-                pos = number(data, pos, end)
-                if kind == EXACT and (pos - start > DIGITS or not plain(data, start, pos)):
+                pos = skip_number(data, pos, end)
+                if kind == EXACT and (
+                    pos - start > DIGITS or not has_no_exponent(data, start, pos)
+                ):
                     pos = -1
                 out[2 * v, r], out[2 * v + 1, r] = start, pos - start
             elif kind in (TEXT, ANY):
-                pos = text(data, pos, end)
+                pos = skip_text(data, pos, end)
                 out[2 * v, r], out[2 * v + 1, r] = start + 1, pos - start - 2
             else:
                 pos = -1
             if pos < 0:
                 break
         if pos >= 0:
-            pos = constant(data, pos, end, template, program[values, 1], program[values, 2])
+            pos = skip_constant(data, pos, end, template, program[values, 1], program[values, 2])
         odd[r] = pos != end
         other += pos != end
     return other

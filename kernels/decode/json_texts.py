@@ -23,10 +23,18 @@ from skipstone.kernels.decode.spans import GATHER, Bytes, Longs, gathered
 from skipstone.kernels.run import loops
 from skipstone.kernels.run.loops import Loop, compiled
 
-INNER: Final = ("constant", "digits", "number", "plain", "text", "word", "named")
+INNER: Final = (
+    "skip_constant",
+    "skip_digits",
+    "skip_number",
+    "has_no_exponent",
+    "skip_text",
+    "skip_keyword",
+    "is_nan_or_infinity",
+)
 TEXTS: Final = Loop(
     json_loops,
-    "texts",
+    "read_texts",
     "i8(readonly, array, array, readonly, matrix, matrix, flags)",
     INNER,
 )
@@ -50,7 +58,7 @@ class TextTemplate:
 
     Attributes:
         constants: The bytes between values, concatenated.
-        program: The program for `json_loops.texts`.
+        program: The program for `json_loops.read_texts`.
         paths: The path of each value; None if the value is not stored.
         objects: The paths of objects.
     """

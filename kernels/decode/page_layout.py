@@ -25,15 +25,15 @@ from skipstone.kernels.run.loops import (
 
 HEADERS: Final = Loop(
     footer_loops,
-    "headers",
+    "read_page_headers",
     "i8(readonly, i8, i8, matrix, matrix, array, matrix, array, matrix)",
-    ("number", "signed", "items", "ended", "walk"),
+    ("read_varint", "decode_zigzag", "read_list_head", "store_struct", "read_struct"),
 )
 SOUND: Final = Loop(
     footer_loops,
-    "sound",
+    "check_pages",
     "i8(readonly, matrix, i8, matrix, matrix, array, matrix, array)",
-    ("number", "signed", "items", "ended", "walk"),
+    ("read_varint", "decode_zigzag", "read_list_head", "store_struct", "read_struct"),
 )
 # Slots of a column chunk, in the place of its statistics.
 CODEC, VALUES, UNCOMPRESSED, DATA, DICTIONARY = range(2, 7)
@@ -275,14 +275,14 @@ def are_sound(data: Bytes, chunks: Longs) -> bool:
         chunks: Where the pages of each column chunk start and stop, and the number of their values,
             shape (any, 3). Flat columns only.
     """
-    stack, now = np.empty((at.DEPTH, 4), np.int64), np.empty(at.SLOTS, np.int64)
-    marks, totals = np.zeros((at.FIELDS, 2), np.int64), np.zeros(3, np.int64)
+    stack, slots = np.empty((at.DEPTH, 4), np.int64), np.empty(at.SLOTS, np.int64)
+    spans, totals = np.zeros((at.FIELDS, 2), np.int64), np.zeros(3, np.int64)
     # If another loop is compiled, this one loads from disk in 2 ms.
     other = compile_cache.find(HEADERS) is not None
     loop = loops.load(SOUND) if other else compile_cache.find(SOUND)
     if loop is None:
         global _seen_by_python
-        found = footer_loops.sound(data, chunks, FEW_PAGES, PAGE, stack, now, marks, totals)
+        found = footer_loops.check_pages(data, chunks, FEW_PAGES, PAGE, stack, slots, spans, totals)
         _seen_by_python += abs(found)
         if found >= 0 and _seen_by_python <= FEW_PAGES:
             return found > 0
@@ -290,4 +290,4 @@ def are_sound(data: Bytes, chunks: Longs) -> bool:
         if found >= 0 or not is_ready:
             return found > 0
         loop = compiled(SOUND)
-    return loop(data, chunks, len(data), PAGE, stack, now, marks, totals) > 0
+    return loop(data, chunks, len(data), PAGE, stack, slots, spans, totals) > 0

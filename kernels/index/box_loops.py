@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 
-def search(
+def find_points(
     points: Any,
     least: Any,
     most: Any,

@@ -24,7 +24,7 @@ from skipstone.kernels.run.pool import run_chunks
 Points = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 SEARCH: Final = Loop(
-    box_loops, "search", "i8(matrix, matrix, matrix, matrix, matrix, i8, i8, array, writable)"
+    box_loops, "find_points", "i8(matrix, matrix, matrix, matrix, matrix, i8, i8, array, writable)"
 )
 LEAF: Final = 8  # points
 # Minimum boxes for which a loop is compiled.

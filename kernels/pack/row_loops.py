@@ -8,7 +8,7 @@ import numpy.typing as npt
 Longs = npt.NDArray[np.int64]
 
 
-def narrow(words: Longs, low: Longs) -> int:
+def take_low_words(words: Longs, low: Longs) -> int:
     """Copy the low words of numbers of 128 bits.
 
     Args:

@@ -31,7 +31,7 @@ from skipstone.kernels.pack.planes import (
 from skipstone.kernels.run.launch import Key
 from skipstone.kernels.run.loops import Loop, compiled, compiled_or_start
 
-NARROW: Final = Loop(row_loops, "narrow", "i8(longs, array)")
+NARROW: Final = Loop(row_loops, "take_low_words", "i8(longs, array)")
 # Types whose values kernels read in Arrow's buffers, without a conversion.
 IN_PLACE: Final = (Kind.INT, Kind.UINT, Kind.FLOAT, Kind.DATE, Kind.TIME, Kind.TIMESTAMP)
 
