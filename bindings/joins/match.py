@@ -64,8 +64,8 @@ def match(
         UnsupportedForm: Spark refuses to compare some keys, or raises an error for one, or the
             result is not known here.
     """
-    keys = [_comparable_keys(a, b, how, session) for a, b in zip(left, right, strict=True)]
-    sides = [_key_table([pair[i] for pair in keys], null_safe) for i in (0, 1)]
+    pairs = [_comparable_keys(a, b, how, session) for a, b in zip(left, right, strict=True)]
+    sides = [_key_table([pair[i] for pair in pairs], null_safe) for i in (0, 1)]
     if how == "not in":
         return RowPairs(_not_in(*sides), np.zeros(0, np.int64))
     keys = [name for name in sides[0].column_names if name != "row"]

@@ -74,7 +74,7 @@ def pack_bounds(
             low, high = (array if count else None for array, count in zip(out, known, strict=True))
             return numpy_type, low, high
         numpy_type = fits
-        # BoundArray from which bounds were dropped cannot stay: the next turn writes them anew.
+        # Arrays from which bounds were dropped cannot stay: the next turn writes them anew.
         low, high = (None if drop else array for drop, array in zip(dropped, in_place, strict=True))
         in_place = (low, high)
 
