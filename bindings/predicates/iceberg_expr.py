@@ -11,7 +11,6 @@ from __future__ import annotations
 import decimal
 import uuid
 from collections.abc import Callable, Mapping
-from fractions import Fraction
 from typing import Any, Final
 
 from skipstone.ir import types as ty
@@ -209,7 +208,7 @@ def _exact(value: int | float | decimal.Decimal, to: DType) -> bool:
         case Kind.FLOAT if isinstance(value, float):
             return to.bits == 64 or to_float32(value) == value
         case Kind.FLOAT:
-            return to_float(Fraction(value), to) == value
+            return to_float(*value.as_integer_ratio(), to) == value
         case Kind.DECIMAL if isinstance(value, float):
             # Spark compares them as DOUBLE, which distinguishes decimals of up to 15 digits.
             try:

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from skipstone.ir import compute as pc
-from skipstone.ir.coercion.literals import from_text
 from skipstone.ir.node import Path
 from skipstone.ir.session import CannotJudge, Session
 from skipstone.ir.types import from_arrow
@@ -56,6 +55,8 @@ def as_spark(text: str, arrow_type: pa.DataType) -> pa.Array:
         and not text.endswith(("Z", "+00:00"))
     ):
         return pa.nulls(1, arrow_type)
+    from skipstone.ir.coercion.texts import from_text  # at first use: see there
+
     dtype = from_arrow(arrow_type)
     try:
         return pc.cast(to_array(constant(from_text(text, dtype, Session()), dtype), 1), arrow_type)

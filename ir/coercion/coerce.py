@@ -6,12 +6,10 @@ of the column itself with a threshold, which `pullback` finds. The bound predica
 
 from __future__ import annotations
 
-from fractions import Fraction
 from typing import Final
 
 from skipstone.ir import types as ty
 from skipstone.ir.coercion.literals import (
-    from_text,
     instant_of,
     micros_to,
     to_float,
@@ -154,7 +152,7 @@ def cast_literal(
         case ((Kind.INT | Kind.UINT | Kind.DECIMAL), Kind.DECIMAL, int()):
             return int(axis * 10 ** (to.scale - source.scale))
         case ((Kind.INT | Kind.UINT | Kind.DECIMAL), Kind.FLOAT, int()):
-            return to_float(Fraction(axis, 10**source.scale), to)
+            return to_float(axis, 10**source.scale, to)
         case Kind.FLOAT, Kind.FLOAT, float():
             return axis if to.bits == 64 else to_float32(axis)
         case Kind.INTERVAL, Kind.INTERVAL, int():
@@ -176,6 +174,8 @@ def cast_literal(
         case Kind.STRING, Kind.BINARY, bytes():
             return axis
         case Kind.STRING, _, bytes():
+            from skipstone.ir.coercion.texts import from_text  # at first use: see `texts.py`
+
             return from_text(axis.decode("utf-8", "replace"), to, session)
     raise CannotJudge(f"Spark does not cast {source} to {to} here")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
@@ -43,7 +42,7 @@ def pullback(column: DType, to: DType, value: int | float | bytes, session: Sess
             return _clamp(column, -(-value // step), value // step)
         case ((Kind.INT | Kind.UINT | Kind.DECIMAL), Kind.FLOAT, float()):
             unit = 10**column.scale
-            return _search(column, value, lambda c: to_float(Fraction(c, unit), to))
+            return _search(column, value, lambda c: to_float(c, unit, to))
         case Kind.FLOAT, Kind.FLOAT, float():
             return Span(value, value) if column.bits == to.bits else _float32_span(value)
         case Kind.INTERVAL, Kind.INTERVAL, int():

@@ -11,7 +11,6 @@ import datetime as dt
 import decimal
 from collections.abc import Callable
 from dataclasses import replace
-from fractions import Fraction
 from typing import Any, Final
 
 import numpy as np
@@ -20,7 +19,7 @@ import pyarrow as pa
 from skipstone.ir import compute as pc
 from skipstone.ir import types as ty
 from skipstone.ir.arrow import arrow_of, booleans_of, int64_of
-from skipstone.ir.coercion.literals import from_text, is_no_value, to_float
+from skipstone.ir.coercion.literals import to_float
 from skipstone.ir.function import VALUE_UNKNOWN, Call
 from skipstone.ir.functions.arithmetic import exact, half_up, reach, rounded, towards_zero
 from skipstone.ir.interval import Interval, unknown
@@ -107,6 +106,8 @@ def float_to_decimal(call: Call, a: Data) -> Any:
     signed = np.copysign(np.where(certain, sizes, 0), a).astype(np.int64)
     if certain.all():
         return signed, NO
+    from fractions import Fraction
+
     out, bad = signed.astype(object), np.zeros(len(a), np.uint8)
     for i in np.flatnonzero(~certain).tolist():
         x = a[i].item()
@@ -128,12 +129,12 @@ def number_to_float(call: Call, a: Data) -> Any:
         return a.astype(numpy_type_of(to))
     unit = 10**source.scale
     if to.bits != 64 or source.scale > 22 or a.dtype == object:
-        return np.array([to_float(Fraction(int(v), unit), to) for v in a], numpy_type_of(to))
+        return np.array([to_float(int(v), unit, to) for v in a], numpy_type_of(to))
     # If both are exact as doubles, their quotient is rounded only once.
     out = a.astype(np.float64) / unit
     if reach(a) > 2**53:
         for i in np.flatnonzero(np.abs(a) > 2**53).tolist():
-            out[i] = to_float(Fraction(int(a[i]), unit), to)
+            out[i] = to_float(int(a[i]), unit, to)
     return out
 
 
@@ -224,6 +225,8 @@ def text_to(call: Call, a: Data) -> Any:
     Unless a CAST raises errors, text that certainly has no value is bad. All other text that is not
     plain is unknown.
     """
+    from skipstone.ir.coercion.texts import from_text
+
     out, bad = np.empty(len(a), numpy_type_of(call.dtype)), np.zeros(len(a), np.uint8)
     # TRY_CAST reads text as in ANSI mode, in every session.
     session = replace(call.session, ansi=call.session.ansi or call.name == "try_cast")
@@ -303,6 +306,8 @@ def _texts(texts: pa.Array) -> Data:
 
 
 def _is_null(call: Call, text: str) -> bool:
+    from skipstone.ir.coercion.texts import is_no_value
+
     raises = call.session.ansi and call.name != "try_cast"
     return not raises and is_no_value(text, call.dtype)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from skipstone.ir import types as ty
-from skipstone.ir.coercion.literals import UncertainInstant, from_text
+from skipstone.ir.coercion.literals import UncertainInstant
 from skipstone.ir.function import Call, Function
 from skipstone.ir.interval import apply, point
 from skipstone.ir.node import Node, Op, literal
@@ -21,6 +21,8 @@ def wall_of(n: Node, to: DType, session: Session) -> Node:
     """
     text = n.value if n.op is Op.LITERAL and to.kind is Kind.TIMESTAMP and to.zoned else None
     if isinstance(text, bytes) and n.dtype is not None and n.dtype.kind is Kind.STRING:
+        from skipstone.ir.coercion.texts import from_text
+
         try:
             from_text(text.decode("utf-8", "replace"), to, session)
         except UncertainInstant as e:

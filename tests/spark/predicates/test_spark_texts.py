@@ -7,7 +7,7 @@ import pytest
 
 from skipstone.bindings.tables.partition_values import partition_values
 from skipstone.ir import types as ty
-from skipstone.ir.coercion.literals import from_text, is_no_value
+from skipstone.ir.coercion.texts import from_text, is_no_value
 from skipstone.ir.session import CannotJudge, Session
 from skipstone.ir.types import DType, Kind
 from tests.support.effort import LONG
