@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import decimal
 import math
-from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -83,6 +82,8 @@ def rounds_twice(number: sg.Literal) -> bool:
         return True
     if abs(exponent) > 400:
         return True
+    from fractions import Fraction
+
     with np.errstate(over="ignore", under="ignore"):
         return to_float32(Fraction(number.this)) != float(np.float32(double))
 
