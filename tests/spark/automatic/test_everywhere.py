@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.support.effort import only_long
+from tests.support.spark.session import JAVA
 
 pytest.importorskip("pyspark")
 ROOT = Path(__file__).parents[3]
@@ -54,6 +55,7 @@ def run(command, lake, *, typed="", **environment):
         "PYSPARK_PYTHON": sys.executable,
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_HOME": str(Path(pyspark.__file__).parent),
+        "SPARK_LAUNCHER_OPTS": JAVA,
         "LAKE": str(lake),
     }
     env = {k: v for k, v in os.environ.items() if k != "PYSPARK_SUBMIT_ARGS"}
@@ -107,7 +109,9 @@ def test_a_program_of_python(lake):
 
 def test_spark_submit(lake):
     app, conf = str(lake.parent / "app.py"), ["--conf", "spark.ui.enabled=false"]
-    command = [bin_of("spark-submit"), "--master", "local[1]", *conf, runner(), app, str(lake)]
+    java = ["--driver-java-options", JAVA]
+    command = [bin_of("spark-submit"), "--master", "local[1]", *java, *conf]
+    command += [runner(), app, str(lake)]
     assert run(command, lake) == EXPECTED
 
 

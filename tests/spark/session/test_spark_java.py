@@ -40,18 +40,21 @@ def fake_java(folder: Path, text: str) -> Path:
     return path
 
 
-@pytest.fixture
-def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Make a machine without Java: PATH contains everything but Java."""
-    tools = tmp_path / "tools"
-    tools.mkdir()
+@pytest.fixture(scope="module")
+def tools(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Make a folder of links to all programs of PATH but Java's."""
+    made, names = tmp_path_factory.mktemp("tools"), set[str]()
     for folder in os.environ["PATH"].split(os.pathsep):
         for program in Path(folder).iterdir() if Path(folder).is_dir() else ():
-            if (
-                not program.name.startswith(("java", "jdk"))
-                and not (tools / program.name).is_symlink()
-            ):
-                (tools / program.name).symlink_to(program)
+            if not program.name.startswith(("java", "jdk")) and program.name not in names:
+                names.add(program.name)
+                (made / program.name).symlink_to(program)
+    return made
+
+
+@pytest.fixture
+def bare(tmp_path: Path, tools: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Make a machine without Java: PATH contains everything but Java."""
     monkeypatch.setenv("PATH", str(tools))
     monkeypatch.setenv("SKIPSTONE_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setenv("JAVA_HOME", "")

@@ -16,12 +16,19 @@ import pytest
 from skipstone.bindings.spark.session.session import version_of
 from tests.support.spark.old import modernise
 
+# One compiler and one collector start soonest. One compiler gets 48 MB for code; these tests need
+# twice as much, and a thread would always search for code to remove. While classes take less than
+# MetaspaceSize, loading them never collects all objects.
+JAVA: Final = (
+    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m "
+    "-XX:-UseCodeCacheFlushing -XX:MetaspaceSize=400m"
+)
 CONFIG: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "OFF",
     "spark.driver.memory": "2g",
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.driver.extraJavaOptions": JAVA,
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.session.timeZone": "UTC",
     # These are the defaults from Spark 4.0 on.
@@ -38,6 +45,7 @@ CONFIG: Final = {
     "spark.ui.retainedJobs": "1",
     "spark.ui.retainedStages": "1",
     "spark.sql.maxPlanStringLength": "10000",
+    "spark.sql.ui.explainMode": "simple",  # a description of each plan, which nobody reads
     # Expressions are interpreted: compiling hundreds of them would take most of the time.
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",

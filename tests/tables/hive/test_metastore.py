@@ -1,4 +1,4 @@
-"""Delta and Parquet tables by their names in a real Hive metastore, beside Spark's rows."""
+"""Tables by their names in a real Hive metastore; those of Parquet, beside Spark's rows."""
 
 import json
 
@@ -9,10 +9,11 @@ import pytest
 import skipstone as ss
 from skipstone.bindings.shell import main
 from tests.support.tables import hive_metastore, hive_statements
+from tests.support.tables.iceberg_tables import make
 
 pytestmark = [
     pytest.mark.skipif(hive_metastore.MISSING is not None, reason=hive_metastore.MISSING or ""),
-    pytest.mark.xdist_group("metastore"),  # it takes 20 s to start
+    pytest.mark.xdist_group("metastore"),  # one process starts it, which takes seconds
 ]
 
 # Partition values that look like numbers, are NULL, or have characters which folders escape.
@@ -129,6 +130,31 @@ def test_a_delta_table(lake, tmp_path):
         table = ss.scan(("db", name), catalog=lake[0])
         assert type(table).__name__ == "DeltaTable"
         assert table.plan("x >= 25").count() == 5
+
+
+def test_an_iceberg_table(lake, tmp_path):
+    from hive_metastore.ttypes import FieldSchema, SerDeInfo, StorageDescriptor, Table
+    from pyiceberg.catalog import load_catalog
+
+    rows = pa.table({"x": range(30)})
+    made = make(tmp_path, rows.schema)
+    made.append(rows)
+    catalog = load_catalog("hive", **lake[0])
+    catalog.create_namespace("ice")
+    catalog.register_table("ice.t", made.metadata_location)
+    for scan in (ss.scan, ss.scan_iceberg):
+        assert scan("ice.t", catalog=lake[0]).plan("x >= 25").to_arrow().num_rows == 5
+    columns = StorageDescriptor(
+        cols=[FieldSchema("x", "bigint", None)], location="file:/lake/plain",
+        serdeInfo=SerDeInfo(serializationLib="org.apache.hadoop.hive.ql.io.parquet"),
+    )  # fmt: skip
+    with catalog._client as client:
+        client.create_table(Table(dbName="ice", tableName="plain", sd=columns, parameters={}))
+    with pytest.raises(ss.SourceError, match=r"'ice\.plain' is not an Iceberg table") as found:
+        ss.scan_iceberg("ice.plain", catalog=lake[0])
+    assert len(str(found.value).splitlines()) == 1
+    with pytest.raises(ss.SourceError, match=r"has no table 'ice\.none'"):
+        ss.scan("ice.none", catalog=lake[0])
 
 
 #    table, words of the error

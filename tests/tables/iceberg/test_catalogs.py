@@ -9,7 +9,7 @@ from pyiceberg.utils.config import Config
 
 import skipstone as ss
 from skipstone.bindings.shell import main
-from tests.support.tables import hive_metastore, s3
+from tests.support.tables import s3
 from tests.support.tables.iceberg_tables import make
 from tests.support.tables.rest_catalog import serving
 
@@ -116,32 +116,6 @@ def test_glue(tmp_path, monkeypatch):
         assert table.plan("x >= 25").to_arrow().num_rows == 5
         with pytest.raises(ss.SourceError, match=r"has no table 'db\.none'"):
             ss.scan("db.none", catalog=properties)
-
-
-@pytest.mark.skipif(hive_metastore.MISSING is not None, reason=hive_metastore.MISSING or "")
-def test_hive(sql, tmp_path_factory):
-    """Hive's own metastore, which also has tables of other formats."""
-    from hive_metastore.ttypes import FieldSchema, SerDeInfo, StorageDescriptor, Table
-    from pyiceberg.catalog import load_catalog
-
-    with hive_metastore.serving(tmp_path_factory.mktemp("hive")) as uri:
-        described = {"type": "hive", "uri": uri}
-        catalog = load_catalog("hive", **described)
-        catalog.create_namespace("db")
-        catalog.register_table("db.t", sql.metadata_location)
-        for scan in (ss.scan, ss.scan_iceberg):
-            assert scan("db.t", catalog=described).plan("x >= 25").to_arrow().num_rows == 5
-        columns = StorageDescriptor(
-            cols=[FieldSchema("x", "bigint", None)], location="file:/lake/plain",
-            serdeInfo=SerDeInfo(serializationLib="org.apache.hadoop.hive.ql.io.parquet"),
-        )  # fmt: skip
-        with catalog._client as client:
-            client.create_table(Table(dbName="db", tableName="plain", sd=columns, parameters={}))
-        with pytest.raises(ss.SourceError, match=r"'db\.plain' is not an Iceberg table") as found:
-            ss.scan_iceberg("db.plain", catalog=described)
-        assert len(str(found.value).splitlines()) == 1
-        with pytest.raises(ss.SourceError, match=r"has no table 'db\.none'"):
-            ss.scan("db.none", catalog=described)
 
 
 def test_rest(sql):
