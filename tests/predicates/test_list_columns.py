@@ -2,6 +2,7 @@
 
 import random
 from decimal import Decimal
+from functools import cache
 
 import numpy as np
 import pyarrow as pa
@@ -77,6 +78,11 @@ def conditions():
             yield form.format(c=f"{name}_map", v=literal)
 
 
+@cache
+def parts(where, schema, ansi):
+    return conjuncts(ss.PruningPredicate(where, schema, ansi=ansi).node)
+
+
 def answers(batch, ansi):
     """Return the outcome of each condition that is judged: TRUE, FALSE and open rows."""
     all_of = {where: judged(batch, where, ansi) for where in conditions()}
@@ -85,11 +91,10 @@ def answers(batch, ansi):
 
 def judged(batch, where, ansi):
     """Return the outcome of a condition; None if rows cannot be filtered by it."""
-    node = ss.PruningPredicate(where, batch.schema, ansi=ansi).node
     try:
         return [
             (found.true.tolist(), None if found.may_raise is None else found.may_raise.tolist())
-            for found in (part.judge(batch) for part in conjuncts(node))
+            for found in (part.judge(batch) for part in parts(where, batch.schema, ansi))
         ]
     except ss.UnsupportedForm:
         return None
