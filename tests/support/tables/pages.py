@@ -2,6 +2,7 @@
 
 import datetime as dt
 from decimal import Decimal
+from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
@@ -42,6 +43,7 @@ def without_loops(monkeypatch):
         monkeypatch.setattr(module, "compiled_or_plain", lambda loop, size: plain(loop))
 
 
+@lru_cache(64)
 def table(seed, n=3000):
     """Make a table sorted by `k`, of all types that are read by pages, and of some others."""
     random = np.random.default_rng(seed)
