@@ -137,21 +137,27 @@ def app(context: click.Context) -> None:
 @keep_unreadable_option
 @json_option
 @click.option("--files", is_flag=True, help="List the files and row groups to read.")
+@click.option("--paths-only", is_flag=True, help="Print the paths of the files to read, by line.")
 @opening_options
 def plan(
     paths: Sequence[str], where: str | None, limit: int | None, order_by: str | None, timezone: str,
-    keep_unreadable: bool, as_json: bool, files: bool, opening: Opening,
+    keep_unreadable: bool, as_json: bool, files: bool, paths_only: bool, opening: Opening,
 ) -> None:  # fmt: skip
     """Show which files and row groups must be read for a condition."""
-    from skipstone.bindings.shell.show import plan_json, show_plan
+    from skipstone.bindings.shell.show import plan_json, show_paths, show_plan
 
-    table, scanned = _scan(paths, keep_unreadable, opening, quiet=as_json, whole=False)
+    if paths_only and (as_json or files):
+        raise click.BadParameter("expected one of --json, --files and --paths-only")
+    quiet = as_json or paths_only
+    table, scanned = _scan(paths, keep_unreadable, opening, quiet=quiet, whole=False)
     start = time.perf_counter()
-    with _no_warnings(), _bars(as_json):
+    with _no_warnings(), _bars(quiet):
         result = table.plan(where=where, limit=limit, order_by=order_by, timezone=timezone)
     planned = time.perf_counter() - start
     if as_json:
         print(plan_json(result, scanned, planned))
+    elif paths_only:
+        show_paths(result)
     else:
         show_plan(result, scanned, planned, files)
 

@@ -84,13 +84,24 @@ def show_plan(plan: Plan, scanned: float, planned: float, files: bool) -> None:
         f"scanned in {scanned * 1e3:.0f} ms, planned in {planned * 1e3:.1f} ms{counts}, "
         f"{counted(work.bytes, 'bytes')} read"
     )
-    for part in plan.unused_parts:
-        print_warning(str(part))
-    for error in plan.table.unreadable.values():
-        print_warning(f"kept, but unreadable: {error}")
+    _warn(plan)
     if files:
         for path, groups in plan.row_groups.items():
             click.echo(f"{path}  row groups {groups}" if groups else path)
+
+
+def show_paths(plan: Plan) -> None:
+    """Print the paths of the files to read, one per line; warnings go to standard error."""
+    _warn(plan, err=True)
+    for path in plan.files:
+        click.echo(path)
+
+
+def _warn(plan: Plan, err: bool = False) -> None:
+    for part in plan.unused_parts:
+        print_warning(str(part), err)
+    for error in plan.table.unreadable.values():
+        print_warning(f"kept, but unreadable: {error}", err)
 
 
 def _number(value: int | None) -> str:

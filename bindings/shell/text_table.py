@@ -27,7 +27,10 @@ def print_table(
         click.echo("  ".join(cells).rstrip())
 
 
-def print_warning(text: str) -> None:
-    """Print a line, in yellow on terminals; NO_COLOR and FORCE_COLOR decide otherwise."""
+def print_warning(text: str, err: bool = False) -> None:
+    """Print a line, in yellow on terminals; NO_COLOR and FORCE_COLOR decide otherwise.
+
+    If `err`, print it on standard error.
+    """
     colour = False if os.environ.get("NO_COLOR") else bool(os.environ.get("FORCE_COLOR")) or None
-    click.secho(text, fg="yellow", color=colour)
+    click.secho(text, err=err, fg="yellow", color=colour)
