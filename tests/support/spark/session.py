@@ -20,7 +20,7 @@ from tests.support.spark.old import modernise
 # twice as much, and a thread would always search for code to remove. While classes take less than
 # MetaspaceSize, loading them never collects all objects.
 JAVA: Final = (
-    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m "
+    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xms1g -XX:ReservedCodeCacheSize=240m "
     "-XX:-UseCodeCacheFlushing -XX:MetaspaceSize=400m"
 )
 CONFIG: Final = {
@@ -40,6 +40,8 @@ CONFIG: Final = {
     "spark.sql.parquet.int96RebaseModeInWrite": "CORRECTED",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
+    # Each join, aggregate and sort takes a page; by default, it is of 32 or 64 MB, all zeros.
+    "spark.buffer.pageSize": "1m",
     # Spark's UI would keep the plans of 1,000 queries, some of which take megabytes.
     "spark.sql.ui.retainedExecutions": "1",
     "spark.ui.retainedJobs": "1",
