@@ -137,7 +137,7 @@ def app(context: click.Context) -> None:
 @keep_unreadable_option
 @json_option
 @click.option("--files", is_flag=True, help="List the files and row groups to read.")
-@click.option("--paths-only", is_flag=True, help="Print the paths of the files to read, by line.")
+@click.option("--paths-only", is_flag=True, help="Print only paths of files to read, one per line.")
 @opening_options
 def plan(
     paths: Sequence[str], where: str | None, limit: int | None, order_by: str | None, timezone: str,
