@@ -45,9 +45,6 @@ SLOW_SECONDS, BATCH_FILES = 0.001, 16
 # The most bytes that are fetched at once because another footer was that long. For longer footers,
 # a second request costs less than fetching more bytes of all others.
 MAX_EXPECTED: Final = 1 << 20
-# Of a remote file that stays open, a 512th is fetched with the footer, up to `MAX_INDEXES` bytes:
-# page indexes take less than that in most files, and lie there.
-INDEX_SHARE, MAX_INDEXES = 9, 1 << 18
 # Bytes of footers. Below `LOAD_BYTES` no loop is loaded from disk, which takes 50 ms. Below
 # `COMPILE_BYTES` none is compiled, as Numba alone takes 0.4 s to import. From `WAIT_BYTES` on, the
 # loop is waited for: Python would take more than a second.
@@ -350,10 +347,8 @@ def _read_footer(
         from skipstone.bindings.tables.open_objects import open_object
 
         with open_object(filesystem, path) as ranges:
-            # The page indexes precede the footer.
-            indexes = min(ranges.size >> INDEX_SHARE, MAX_INDEXES)
             read_at = functools.partial(ranges.read_at, exact=True)
-            return footer_bytes(ranges.source, read_at=read_at, expected=expected or indexes)
+            return footer_bytes(ranges.source, read_at=read_at, expected=expected)
     except READ_ERRORS as e:
         return e, 0
 

@@ -20,7 +20,7 @@ from tests.support.spark.old import modernise
 # twice as much, and a thread would always search for code to remove. While classes take less than
 # MetaspaceSize, loading them never collects all objects.
 JAVA: Final = (
-    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xms1g -XX:ReservedCodeCacheSize=240m "
+    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m "
     "-XX:-UseCodeCacheFlushing -XX:MetaspaceSize=400m"
 )
 CONFIG: Final = {
@@ -28,7 +28,7 @@ CONFIG: Final = {
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "OFF",
     "spark.driver.memory": "2g",
-    "spark.driver.extraJavaOptions": JAVA,
+    "spark.driver.extraJavaOptions": f"{JAVA} -Xms1g",
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.session.timeZone": "UTC",
     # These are the defaults from Spark 4.0 on.
