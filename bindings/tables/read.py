@@ -21,7 +21,7 @@ from skipstone.bindings.tables.row_filter import matching_rows
 from skipstone.bindings.tables.table_columns import is_misread
 from skipstone.ir.errors import SourceError, UnsupportedForm
 from skipstone.ir.node import Node, columns_of
-from skipstone.kernels.run.pool import REQUESTS, ContextPool, threads
+from skipstone.kernels.run.pool import REQUESTS, ContextPool, threads, units_at_once
 
 if TYPE_CHECKING:
     from skipstone.bindings.plans.pages import FilePages
@@ -116,20 +116,21 @@ def read_files_in_order(
     sizes: Sequence[int],
     *,
     limited: bool,
+    local: bool,
 ) -> Iterator[Result]:
     """Run `read` on groups of files of some megabytes, as `read_in_order` does.
 
     Args:
         read: Reads a group.
-        tasks: The files.
-        sizes: Their bytes.
+        tasks, sizes: The files, and their bytes.
         limited: True if the first rows may be enough.
+        local: True if requests cost little.
     """
-    track = Track("reading", len(tasks), "files")
+    track, workers = Track("reading", len(tasks), "files"), units_at_once(local=local)
     least = GROUP_BYTES / files_at_once()
     sized = zip(tasks, (max(size, least) for size in sizes), strict=True)
     groups = together(sized, GroupSize.of(GROUP_BYTES, limited=limited))
-    return read_in_order(read, groups, track, len, alone=limited)
+    return read_in_order(read, groups, track, len, workers=workers, alone=limited)
 
 
 def judge_files_in_order(

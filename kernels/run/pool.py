@@ -20,6 +20,8 @@ T = TypeVar("T")
 Result = TypeVar("Result")
 # Requests to storage at once, most of which wait; Arrow's client of S3 makes at most 25.
 REQUESTS: Final = 25
+# Units of work that are read at once from storage where they wait for requests.
+REMOTE_UNITS: Final = 4
 _lock = forks.lock()
 _pool: ContextPool | None = None
 _size = 0
@@ -62,6 +64,11 @@ def threads() -> int:
         SkipstoneError: `SKIPSTONE_THREADS` is not a positive integer.
     """
     return config.threads
+
+
+def units_at_once(*, local: bool) -> int:
+    """Return how many units of work are read at once."""
+    return threads() if local else max(threads(), REMOTE_UNITS)
 
 
 def map_requests(

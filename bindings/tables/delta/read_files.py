@@ -118,8 +118,8 @@ class FileReader(Reader):
     def read_all(self, tasks: Sequence[FileTask]) -> Iterator[pa.RecordBatch]:
         """Yield the selected rows of all tasks, in order; several are read concurrently."""
         sizes = [int(task.action["size"] or 0) for task in tasks]
-        limited = self.wanted.limit is not None
-        return read_files_in_order(self._read_together, tasks, sizes, limited=limited)
+        limited, local = self.wanted.limit is not None, is_local(self.fs)
+        return read_files_in_order(self._read_together, tasks, sizes, limited=limited, local=local)
 
     def _read_together(self, tasks: Sequence[FileTask]) -> list[pa.RecordBatch]:
         with VectorFiles() as vectors:

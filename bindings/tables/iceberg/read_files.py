@@ -144,7 +144,8 @@ class FileReader(Reader):
     def read_all(self, tasks: Sequence[FileTask]) -> Iterator[pa.RecordBatch]:
         """Yield the selected rows of all tasks, in order; several are read concurrently."""
         sizes, limited = [t.size for t in tasks], self.wanted.limit is not None
-        return read_files_in_order(self._read_together, tasks, sizes, limited=limited)
+        local = all(_is_local(task.path) for task in tasks)
+        return read_files_in_order(self._read_together, tasks, sizes, limited=limited, local=local)
 
     def _read_together(self, tasks: Sequence[FileTask]) -> list[pa.RecordBatch]:
         schema = _schema(self.fields.iceberg.fields)

@@ -54,7 +54,7 @@ from skipstone.bindings.tables.unchanged import check_opened, check_row_counts, 
 from skipstone.ir.errors import SourceError, StaleFile, UnsupportedForm, describe_error
 from skipstone.ir.node import columns_of
 from skipstone.kernels import logs
-from skipstone.kernels.run.pool import map_requests
+from skipstone.kernels.run.pool import map_requests, units_at_once
 
 if TYPE_CHECKING:
     from skipstone.bindings.plans.pages import FilePages
@@ -108,8 +108,10 @@ class GroupReader(Reader):
         limited = self.wanted.limit is not None
         rows = POLARS_ROWS if polars else ARROW_ROWS
         units = units_of(tasks, self._columns, rows, limited=limited)
-        track = track_of("reading", tasks)
-        return read_in_order(self._read_together, units, track, count_groups, alone=limited)
+        track, workers = track_of("reading", tasks), units_at_once(local=is_local(self.filesystem))
+        return read_in_order(
+            self._read_together, units, track, count_groups, workers=workers, alone=limited
+        )
 
     def read(self, task: GroupTask) -> Iterator[pa.RecordBatch]:
         """Yield the wanted rows of a task's row groups.
