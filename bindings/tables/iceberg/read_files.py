@@ -74,7 +74,7 @@ class FileTask:
         filtered: True if its rows must be filtered by the condition.
         deletes: The deletes that may apply to it.
         partition: Column name -> the value that all its rows have; a string says instead why the
-            value cannot be read.
+            value cannot be read. Columns that equality deletes compare are there, too.
     """
 
     path: str
@@ -94,14 +94,15 @@ def tasks_of(files: IcebergFiles, wanted: RowSelection, plan: Plan) -> Tasks:
         wanted: The rows and columns to read.
         plan: The plan.
     """
-    kept = plan.kept.tolist()
+    kept, leaves = plan.kept.tolist(), files.table.fields.by_id
     each = []
     for i in kept:
         filtered = bool(plan.verdicts[i] == Verdict.MAYBE)
         manifest, row = files.at(i)
         ((_, deletes),) = files.deletes.of_files(manifest, [row])
         spec = files.table.specs[manifest.spec]
-        partition = dict(partition_of(spec, manifest, row, wanted.needed(filtered)))
+        compared = (leaves[n].path[0] for d in deletes for n in d.equality if n in leaves)
+        partition = dict(partition_of(spec, manifest, row, {*wanted.needed(filtered), *compared}))
         each.append(
             FileTask(
                 manifest.paths[row].as_py(),

@@ -30,6 +30,7 @@ from tests.support.tables.iceberg_tables import (
     equality_deletes,
     make,
     position_deletes,
+    with_ids,
 )
 
 ARROW = pa.schema([("x", pa.int64()), ("p", pa.string()), ("f", pa.float64())])
@@ -256,6 +257,20 @@ def test_removed_files(table):
     )
     t = ss.scan_iceberg(source)
     assert t.num_files == 4 and t.plan("x = 900").files == ("/nowhere.parquet",)
+
+
+@pytest.mark.parametrize("columns", [None, ["x"], ["p"], ["f"], ["x", "p"]])
+@pytest.mark.parametrize("where", [None, "x > 0", "p = 'a'"])
+def test_equality_by_a_partition_that_the_file_lacks(where, columns, tmp_path):
+    """Files of a Hive table that were added lack it. Whether it is requested changes no row."""
+    source, path = make(tmp_path, SCHEMA, BY_P), f"{tmp_path}/added.parquet"
+    pq.write_table(pa.table([[1, 2, 3]], schema=with_ids([("x", pa.int64(), 1)])), path)
+    source = commit(source, [data_file(path, ("a",), 3)])
+    deleted = pa.table({"x": [2, 3], "p": ["a", "b"]})
+    table = ss.scan_iceberg(equality_deletes(source, deleted, [1, 2], ("a",)))
+    expected = pa.table({"x": [1, 3], "p": ["a", "a"], "f": [None, None]}, schema=ARROW)
+    found = table.plan(where, columns=columns).to_arrow()
+    assert found.to_pylist() == expected.select(columns or ARROW.names).to_pylist()
 
 
 def test_equality_by_fields_of_structs(tmp_path):
