@@ -115,6 +115,8 @@ class Deletes:
     def of_files(self, files: Manifest, rows: Sequence[int]) -> Iterator[tuple[int, list[Delete]]]:
         """Yield the position of data files in a manifest, and the deletes that may apply to each.
 
+        Where there is a deletion vector, position deletes do not apply, as the specification says.
+
         Args:
             files: A manifest of data files.
             rows: Positions of files in it.
@@ -128,7 +130,10 @@ class Deletes:
                 *own,
                 *(self.by_path.get(files.paths[i].as_py(), ()) if self.by_path else ()),
             ]
-            yield i, [d for d in candidates if d.applies_to(int(files.sequences[i]))]
+            found = [d for d in candidates if d.applies_to(int(files.sequences[i]))]
+            if any(d.vector for d in found):  # it replaces all position deletes of its file
+                found = [d for d in found if d.vector or d.equality]
+            yield i, found
 
     def live_rows(self, files: Manifest) -> npt.NDArray[np.int64]:
         """Return the live rows of each data file of a manifest, int64; -1 is unknown."""

@@ -210,6 +210,31 @@ def test_vectors(table):
     )
 
 
+@pytest.mark.parametrize("bounds", [True, False])
+@pytest.mark.parametrize("vector_first", [True, False])
+def test_vectors_replace_position_deletes(vector_first, bounds, table):
+    """The vector of a file holds all of its position deletes; any others are ignored, as in Spark.
+
+    Deletes by equality still apply.
+    """
+    source, target = table, path_of(table, 0)
+    for is_vector in (vector_first, not vector_first):
+        if is_vector:
+            source = deletion_vector(source, target, [1, 4], ("a",))
+        else:
+            rows_of_both = [(target, 0), (target, 1), (path_of(table, 20), 7)]
+            some = rows_of_both[:2] if bounds else rows_of_both
+            source = position_deletes(source, some, ("a",), bounds=bounds)
+    others = {1, 4} if bounds else {1, 4, 27}
+    t = ss.scan_iceberg(source)
+    assert xs(t.plan()) == [x for x in range(30) if x not in others]
+    assert xs(t.plan("x < 5")) == [0, 2, 3] and t.plan("x < 5").count() == 3
+    known = dict(zip(t.all_files, t.files.logical_rows().tolist(), strict=True))
+    assert known[target] == 8
+    t = ss.scan_iceberg(equality_deletes(source, pa.table({"x": [2]}), [1], ("a",)))
+    assert xs(t.plan()) == [x for x in range(30) if x not in {2, *others}]
+
+
 def test_a_file_whose_rows_are_all_deleted(table):
     target = path_of(table, 10)
     t = ss.scan_iceberg(deletion_vector(table, target, list(range(10)), ("b",)))
