@@ -333,3 +333,23 @@ def test_rows_that_polars_numbers_wrongly_are_filtered_otherwise(
     monkeypatch.setattr(decoders, "_collected", renumbered)
     assert answer(paths, "k < 400", ["u", "k"], "polars").equals(expected)
     assert numbered
+
+
+@pytest.mark.parametrize("columns", [None, ["odd"], ["x1"]])
+@pytest.mark.parametrize("where", ["odd > 9", "odd > 9 AND x1 = 3", "x1 = 2 OR odd = 4", "x1 = 3"])
+@pytest.mark.parametrize("name", ["^x.*$", "^x1$", "*", "^", "$", "^$"])
+def test_names_that_polars_takes_for_patterns(name, where, columns, tmp_path):
+    """A column with such a name is one column, not those that it fits."""
+    whole = pa.table({"odd": list(range(50)), "x1": [i % 7 for i in range(50)]})
+    pq.write_table(whole.rename_columns([name, "x1"]), tmp_path / "t.parquet")
+    own = columns and [name if c == "odd" else c for c in columns]
+    found = ss.scan_parquet(str(tmp_path / "t.parquet")).plan(
+        where.replace("odd", f"`{name}`"), columns=own
+    )
+    of_row = {"odd > 9": lambda i: i > 9, "x1 = 3": lambda i: i % 7 == 3,
+              "odd > 9 AND x1 = 3": lambda i: i > 9 and i % 7 == 3,
+              "x1 = 2 OR odd = 4": lambda i: i % 7 == 2 or i == 4}  # fmt: skip
+    expected = whole.take([i for i in range(50) if of_row[where](i)]).select(columns or [0, 1])
+    rows = found.to_arrow(reader="polars")
+    assert rows.column_names == (own or [name, "x1"])
+    assert rows.rename_columns(expected.column_names).to_pylist() == expected.to_pylist()

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from skipstone.bindings.plans.readers import ReaderName, has_polars
 from skipstone.bindings.tables.parquet.pages.leaf_types import INT96
 from skipstone.bindings.tables.parquet.pages.page_file import Mask, PageFile
+from skipstone.bindings.tables.parquet.pages.polars_filter import is_pattern
 from skipstone.bindings.tables.table_columns import is_misread
 from skipstone.ir import compute as pc
 from skipstone.ir.arrow import arrow_of
@@ -259,7 +260,9 @@ def _collected(
 
 
 def _is_sound(file: PageFile) -> bool:
-    """Return True if Polars may see the headers of a file's pages."""
+    """Return True if Polars may see the headers of a file's pages, and the names of its columns."""
+    if any(map(is_pattern, file.names)):
+        return False
     return are_sound(np.frombuffer(file.data, np.uint8), file.chunks)
 
 

@@ -196,12 +196,22 @@ def _side(n: Node, kind: DType, schema: pa.Schema) -> Expr | None:
     if n.op is Op.COLUMN:
         assert isinstance(n.value, tuple)
         name = n.value[0]
-        same = len(n.value) == 1 and name in schema.names
+        same = len(n.value) == 1 and name in schema.names and not is_pattern(name)
         return pl.col(name) if same and from_arrow(schema.field(name).type) == kind else None
     if n.op is not Op.LITERAL:
         return None
     value = _value(n.value, kind)
     return None if value is None else pl.lit(value, dtype=_polars_type(kind))
+
+
+def is_pattern(name: str) -> bool:
+    """Return True if Polars takes a column's name for a pattern of names.
+
+    Example:
+        >>> [is_pattern(name) for name in ("*", "^x.*$", "^x", "a*")]
+        [True, True, False, False]
+    """
+    return name == "*" or (name.startswith("^") and name.endswith("$"))
 
 
 def _value(value: object, kind: DType) -> int | str | Decimal | None:
