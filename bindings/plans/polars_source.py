@@ -44,6 +44,11 @@ def lazy_frame(schema: pa.Schema, read: Read) -> LazyFrame:
             "to_polars needs the package polars, version 1.20 or newer: pip install -U polars"
         ) from e
 
+    def as_frame(rows: pa.RecordBatch | pa.Table) -> Any:
+        frame: Any = pl.from_arrow(rows)
+        frame.columns = rows.schema.names  # Polars gives a column without a name another one
+        return frame
+
     def source(
         columns: list[str] | None,
         predicate: Expr | None,
@@ -56,15 +61,16 @@ def lazy_frame(schema: pa.Schema, read: Read) -> LazyFrame:
         needed = [name for name in schema.names if name in used] or schema.names[:1]
         remaining = n_rows
         for batch in read(needed, condition, n_rows if predicate is None else None):
-            frame: Any = pl.from_arrow(batch)
+            frame = as_frame(batch)
             rows = frame if predicate is None else frame.filter(predicate)
-            rows = rows.select(names).head(rows.height if remaining is None else remaining)
+            # `select` would take the names "*" and "^x$" for patterns.
+            rows = rows[names].head(rows.height if remaining is None else remaining)
             yield rows
             remaining = None if remaining is None else remaining - rows.height
             if remaining == 0:
                 return
 
-    kinds: Any = pl.from_arrow(pa.Table.from_batches([], schema))  # `empty_table` imports pandas
+    kinds = as_frame(pa.Table.from_batches([], schema))  # `empty_table` imports pandas
     return register_io_source(source, schema=kinds.schema, validate_schema=True)
 
 

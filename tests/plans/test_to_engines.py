@@ -150,6 +150,20 @@ def test_polars_reads_what_its_filters_leave(tmp_path, monkeypatch):
     assert len(read[0].kept) < len(table.plan("x > 3").kept)
 
 
+@pytest.mark.parametrize("name", ["", "*", "^x.*$", "^x1$", "a.b", "`c`", 'q"'])
+def test_polars_takes_columns_of_odd_names(tmp_path, name):
+    """Some are patterns to Polars, and it renames a column without a name."""
+    pq.write_table(pa.table({name: [1, 2, 3], "x1": [4, 5, 6]}), tmp_path / "t.parquet")
+    plain = pl.scan_parquet(tmp_path / "t.parquet")
+    for frame in (ss.polars.scan(str(tmp_path)), ss.scan(str(tmp_path)).plan().to_polars()):
+        assert frame.collect_schema() == plain.collect_schema()
+        assert frame.collect().equals(plain.collect())
+        for n in (0, 1):
+            some = frame.filter(pl.nth(n) > 1 + 3 * n)
+            assert some.collect().rows() == [(2, 5), (3, 6)]
+            assert some.select(pl.nth(n)).collect().rows() == [(2 + 3 * n,), (3 + 3 * n,)]
+
+
 def test_polars_takes_the_options_of_scan(tmp_path):
     deltalake = pytest.importorskip("deltalake")
     for n in (1, 2):
