@@ -97,8 +97,7 @@ def tasks_of(files: IcebergFiles, wanted: RowSelection, plan: Plan) -> Tasks:
     kept, leaves = plan.kept.tolist(), files.table.fields.by_id
     each = []
     for i in kept:
-        filtered = bool(plan.verdicts[i] == Verdict.MAYBE)
-        manifest, row = files.at(i)
+        filtered, (manifest, row) = bool(plan.verdicts[i] == Verdict.MAYBE), files.at(i)
         ((_, deletes),) = files.deletes.of_files(manifest, [row])
         spec = files.table.specs[manifest.spec]
         compared = (leaves[n].path[0] for d in deletes for n in d.equality if n in leaves)
@@ -144,8 +143,8 @@ class FileReader(Reader):
 
     def read_all(self, tasks: Sequence[FileTask]) -> Iterator[pa.RecordBatch]:
         """Yield the selected rows of all tasks, in order; several are read concurrently."""
-        sizes, limited = [t.size for t in tasks], self.wanted.limit is not None
-        local = all(_is_local(task.path) for task in tasks)
+        sizes, local = [t.size for t in tasks], all(_is_local(t.path) for t in tasks)
+        limited = self.wanted.limit is not None
         return read_files_in_order(self._read_together, tasks, sizes, limited=limited, local=local)
 
     def _read_together(self, tasks: Sequence[FileTask]) -> list[pa.RecordBatch]:
