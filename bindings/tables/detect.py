@@ -103,8 +103,8 @@ def _find_remote(
 ) -> tuple[str, Sequence[pafs.FileInfo] | None]:
     """Return the format of the table at a remote location, and what lies in its folder.
 
-    One request lists a folder. Finding out whether the location is a file takes two requests, so it
-    is done at the same time.
+    One request lists a folder. At the same time, others find out whether the location is a file,
+    which Spark would read instead of a folder of that name.
 
     Returns:
         The format; and the entries of a folder of Parquet files, otherwise None.
@@ -113,7 +113,7 @@ def _find_remote(
         SourceError: the storage cannot be reached.
     """
     pool = ContextPool(3, "skipstone-requests")
-    info = pool.submit(info_at, fs, root, text)
+    is_file = pool.submit(_is_file, fs, root, text)
     has_log = pool.submit(_has_remote_log, fs, root)
     metadata = pool.submit(metadata_files, fs, root)
     pool.shutdown(wait=False)
@@ -124,11 +124,30 @@ def _find_remote(
             return "iceberg", None
         entries = _entries(fs, root, text)
     except SourceError:
-        if info.result().type != pafs.FileType.File:  # this needs no listing
+        if not is_file.result():  # this needs no listing
             raise
-    if info.result().type != pafs.FileType.Directory:
+        return "parquet", None
+    if is_file.result():
+        return "parquet", None
+    if not entries and info_at(fs, root, text).type != pafs.FileType.Directory:
         return "parquet", None
     return _kind_of(entries), entries
+
+
+def _is_file(fs: pafs.FileSystem, path: str, where: str) -> bool:
+    """Return True if a file has a path.
+
+    One request shows that an object of S3 is missing; `info_at` makes another, for a folder of that
+    name.
+    """
+    if fs.type_name == "s3":
+        try:
+            fs.open_input_file(path).close()
+        except FileNotFoundError:
+            return False
+        except REFUSED:
+            pass  # `info_at` describes the error
+    return bool(info_at(fs, path, where).type == pafs.FileType.File)
 
 
 def _has_remote_log(fs: pafs.FileSystem, root: str) -> bool:
@@ -140,10 +159,10 @@ def _has_remote_log(fs: pafs.FileSystem, root: str) -> bool:
     log = f"{root.rstrip('/')}/{LOG}"
     pool = ContextPool(2, "skipstone-requests")
     listed = pool.submit(lambda: bool(_entries(fs, log, root)))
-    pointed = pool.submit(lambda: info_at(fs, f"{log}/_last_checkpoint", root))
+    pointed = pool.submit(_is_file, fs, f"{log}/_last_checkpoint", root)
     pool.shutdown(wait=False)
     for one in as_completed([listed, pointed]):
-        if one is pointed and pointed.result().type == pafs.FileType.File:
+        if one is pointed and pointed.result():
             return True
         if one is listed:
             break
