@@ -209,7 +209,7 @@ class FileReader(Reader):
             lambda file: columns_of(file, [f for f in fields if f.name in needed], self.mapping),
         )
         absent = [f for f in fields if f.name in missing] if missing else []
-        constants = {f.name: _missing_value(f, task) for f in absent}
+        constants = {f.name: self._missing_value(f, task) for f in absent}
         return source, FileRead(task.path, parsed, ranges, None, own, constants, convert, deleted)
 
     def read(self, task: FileTask) -> Iterator[pa.RecordBatch]:
@@ -228,10 +228,9 @@ class FileReader(Reader):
         }
         # These may come from older schemas, where a column was dropped. So they are read beside the
         # wanted columns, which cannot replace them.
-        top_fields = [top for top, _ in compared.values()]
-        start = 0
+        fields, start = [*wanted, *(top for top, _ in compared.values())], 0
         for batch in self.batches(
-            task.path, task.kind, [*wanted, *top_fields], lambda f: _missing_value(f, task)
+            task.path, task.kind, fields, lambda f: self._missing_value(f, task)
         ):
             keys = {
                 n: within(batch.column(len(wanted) + i), below)
@@ -376,16 +375,17 @@ class FileReader(Reader):
             "table has outside of lists and maps"
         )
 
+    def _missing_value(self, f: Any, task: FileTask) -> pa.Scalar:
+        """Return the value of a column that a file lacks: its partition's, or else its default.
 
-def _missing_value(f: Any, task: FileTask) -> pa.Scalar:
-    """Return the value of a column that a file lacks: its partition's value, or its default.
-
-    Source: Iceberg's specification, "Column Projection".
-    """
-    value = task.partition.get(f.name)
-    if isinstance(value, str):
-        raise SourceError(value)
-    return default_of(f) if value is None else value
+        A dropped column has no partition. Source: Iceberg's specification, "Column Projection".
+        """
+        value = task.partition.get(f.name)
+        if value is None or self.fields.iceberg.find_field(f.name).field_id != f.field_id:
+            return default_of(f)
+        if isinstance(value, str):
+            raise SourceError(value)
+        return value
 
 
 def _is_local(path: str) -> bool:

@@ -298,6 +298,27 @@ def test_equality_by_a_partition_that_the_file_lacks(where, columns, tmp_path):
     assert found.to_pylist() == expected.select(columns or ARROW.names).to_pylist()
 
 
+@pytest.mark.parametrize("columns", [None, ["x"], ["p"]])
+def test_equality_by_a_dropped_column_whose_name_is_used_again(columns, tmp_path):
+    """Its values are NULL where a file lacks it, whatever the new column's partition says."""
+    kinds = Schema(NestedField(1, "x", LongType()), NestedField(2, "p", StringType()))
+    source, path = make(tmp_path, kinds), f"{tmp_path}/added.parquet"
+    with source.update_schema(allow_incompatible_changes=True) as update:
+        update.delete_column("p")
+    with source.update_schema() as update:
+        update.add_column("p", StringType())
+    with source.update_spec() as update:
+        update.add_identity("p")
+    pq.write_table(pa.table([[1, 2, 3]], schema=with_ids([("x", pa.int64(), 1)])), path)
+    source = commit(source.refresh(), [data_file(path, ("a",), 3)])
+    for value, left in (("a", [1, 2, 3]), (None, [])):
+        deleted = pa.table({"p": pa.array([value], pa.string())})
+        source = equality_deletes(source, deleted, [2], ("a",))
+        found = ss.scan_iceberg(source).plan(columns=columns).to_arrow()
+        expected = pa.table({"x": left, "p": ["a"] * len(left)})
+        assert found.to_pylist() == expected.select(columns or ["x", "p"]).to_pylist()
+
+
 def test_equality_by_fields_of_structs(tmp_path):
     """The compared field was dropped from a struct that is still read."""
     kinds = Schema(
