@@ -146,7 +146,7 @@ def _is_file(fs: pafs.FileSystem, path: str, where: str) -> bool:
         except FileNotFoundError:
             return False
         except REFUSED:
-            pass  # `info_at` describes the error
+            pass  # `info_at` asks again, and raises an error that describes the failure
     return bool(info_at(fs, path, where).type == pafs.FileType.File)
 
 

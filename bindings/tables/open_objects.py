@@ -33,7 +33,7 @@ _lock = forks.lock()
 def open_object(filesystem: pafs.FileSystem, path: str) -> Iterator[Ranges]:
     """Open a remote file, and keep it open after the `with` block if it is an object in S3.
 
-    What the block reads and keeps is there for those who find the object with `find_open`.
+    `find_open` then returns the object with the bytes that the block read and kept.
 
     Raises:
         OSError: it cannot be opened.

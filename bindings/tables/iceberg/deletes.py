@@ -115,11 +115,13 @@ class Deletes:
     def of_files(self, files: Manifest, rows: Sequence[int]) -> Iterator[tuple[int, list[Delete]]]:
         """Yield the position of data files in a manifest, and the deletes that may apply to each.
 
-        Where there is a deletion vector, position deletes do not apply, as the specification says.
+        A deletion vector replaces the position deletes of its file, so these are left out.
 
         Args:
             files: A manifest of data files.
             rows: Positions of files in it.
+
+        Source: Iceberg's specification, "Scan Planning".
         """
         for i in rows:
             own = (
@@ -131,7 +133,7 @@ class Deletes:
                 *(self.by_path.get(files.paths[i].as_py(), ()) if self.by_path else ()),
             ]
             found = [d for d in candidates if d.applies_to(int(files.sequences[i]))]
-            if any(d.vector for d in found):  # it replaces all position deletes of its file
+            if any(d.vector for d in found):
                 found = [d for d in found if d.vector or d.equality]
             yield i, found
 

@@ -33,9 +33,9 @@ from skipstone.kernels.run.recent import Recent
 
 # Bytes that are first read from a file's end; a second read costs little if the file is local.
 FIRST_FETCH, LOCAL_FETCH = 1 << 16, 1 << 13
-# Where bytes are kept, a 512th of a remote file is fetched with its footer, up to `MAX_INDEXES`
+# Where bytes are kept, a 512th of a remote file is fetched with its footer, up to `MAX_AHEAD`
 # bytes: the page indexes, which precede the footer, take less than that in most files.
-INDEX_SHARE, MAX_INDEXES = 9, 1 << 18
+SHARE_AHEAD, MAX_AHEAD = 9, 1 << 18
 MAX_LAYOUT: Final = 1 << 26  # bytes; longer footers are left to pyarrow
 SMALL_FOOTER: Final = 1 << 14  # bytes, below which several footers are searched for pages together
 # Total bytes of footers in a process that Python searches for pages before a loop takes over: up to
@@ -348,7 +348,7 @@ def footer_bytes(
     if read_at is None:
         read_at = source.read_at
     elif not (local or expected):
-        expected = min(size >> INDEX_SHARE, MAX_INDEXES)
+        expected = min(size >> SHARE_AHEAD, MAX_AHEAD)
     first = min(size, max(LOCAL_FETCH if local else FIRST_FETCH, expected))
     end = read_at(first, size - first)
     length = int.from_bytes(end[-8:-4], "little")

@@ -150,7 +150,7 @@ EMPTY = f"{LEGACY}nullInEmptyListBehavior"
 
 @pytest.mark.parametrize("ansi", ["true", "false"])
 def test_null_in_an_empty_list(any_session, folder, ansi):
-    """Whether it is NULL or FALSE depends on the ANSI mode, unless a setting says which."""
+    """A setting decides whether it is NULL or FALSE; without it, the ANSI mode does."""
     s = functions_of(any_session).col("s").isin([])
     for condition in (~s, s.isNull(), s.isNotNull()):
         with settings(any_session, {ANSI: ansi}):

@@ -46,7 +46,7 @@ def set_costs(monkeypatch, costs):
 
 @pytest.fixture(params=[False, True], ids=["opened twice", "kept open"])
 def kept_open(request, monkeypatch):
-    """Whether objects stay open between footer and rows, with the bytes that were read."""
+    """Keep objects open between footer and rows, with the bytes that were read, or do not."""
     if request.param:
         monkeypatch.setattr(open_objects, "KEPT", REMOTE.type_name)
         monkeypatch.setattr(open_objects, "is_as_listed", lambda *listed: True)
