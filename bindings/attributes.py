@@ -55,7 +55,7 @@ INTERNAL: Final[Mapping[str, frozenset[str]]] = {
         )
     ),
     "statistics": frozenset(
-        ("host_launch", "of_bounds", "place_on", "shallow_copy", "with_index")
+        ("host_launch", "of_bounds", "place_on", "shallow_copy", "with_index", "with_members")
     ),
 }  # fmt: skip
 

@@ -18,7 +18,7 @@ from skipstone.ir.node import Node, Path
 from skipstone.ir.types import DType
 from skipstone.kernels.pack.bounds import Given
 from skipstone.kernels.pack.columns import Column, ColumnStatistics, may_contradict
-from skipstone.kernels.pack.packed import DERIVED, PREPARED, Packed
+from skipstone.kernels.pack.packed import PREPARED, Packed
 from skipstone.kernels.run.bounded_cache import BoundedCache
 from skipstone.kernels.run.launch import Key, Launch
 from skipstone.kernels.run.prepare import prepare
@@ -122,7 +122,7 @@ class DeviceSupport(Packed):
     def place_on(self, resident: Resident) -> Self:
         """Move these statistics to a device, and return them."""
         self._resident = resident
-        self._launches, self._launches_of_calls = BoundedCache(PREPARED), BoundedCache(DERIVED)
+        self._forget_launches()
         self._host_launches: BoundedCache[Program, Launch] = BoundedCache(PREPARED)
         if self._index is not None:
             self._index = replace(self._index, on=resident)
@@ -146,7 +146,7 @@ class DeviceSupport(Packed):
         before is tried again.
         """
         if self._resident is not None:
-            self._launches, self._launches_of_calls = BoundedCache(PREPARED), BoundedCache(DERIVED)
+            self._forget_launches()
             if isinstance(self._raw, DeviceBounds):
                 self._raw.release()
             self._resident.release()

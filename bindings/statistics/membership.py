@@ -34,6 +34,7 @@ SALT: Final = np.array(
     np.uint32,
 )  # fmt: skip
 MAX_PROBES_PER_STEP: Final = 1 << 17  # pairs of container and value
+Hashes = npt.NDArray[np.uint64]
 
 
 def in_lists(lists: pa.Array, values: Iterable[object], dtype: DType) -> pa.BooleanArray | None:
@@ -145,37 +146,66 @@ class Blooms:
             bool array, shape (n,). None: nothing is proved, as the bytes that were hashed for some
             value are not certain.
         """
-        import xxhash
-
         undecided = np.arange(len(self._blocks))
         rest = iter(values)
         # A filter that holds one of the values is done, so a long list is rarely hashed to its end.
         while len(undecided) and (
             some := list(itertools.islice(rest, max(1, MAX_PROBES_PER_STEP // len(undecided))))
         ):
-            encoded = [encodings(v, self._dtype, self._physical, self._length) for v in some]
-            if None in encoded:
+            hashes = hashes_of(some, self._dtype, self._physical, self._length)
+            if hashes is None:
                 return None
-            hashes = np.array(
-                [
-                    xxhash.xxh64_intdigest(data)
-                    for encoded_value in encoded
-                    for data in encoded_value or ()
-                ],
-                np.uint64,
-            )
             undecided = undecided[~self._any_in(undecided, hashes)]
         out = np.zeros(len(self._valid), np.bool_)
         out[np.flatnonzero(self._valid)[undecided]] = True
         return out
 
-    def _any_in(self, which: npt.NDArray[np.intp], hashes: npt.NDArray[np.uint64]) -> Mask:
+    def _any_in(self, which: npt.NDArray[np.intp], hashes: Hashes) -> Mask:
         """Return whether each of the filters `which` may hold one of the hashes."""
-        block = ((hashes >> np.uint64(32)) * self._blocks[which, None]) >> np.uint64(32)
+        block = block_of(hashes, self._blocks[which, None])
         words = self._words[(self._starts[which, None] + block).astype(np.intp)]
-        bits = np.uint32(1) << ((hashes.astype(np.uint32)[:, None] * SALT) >> np.uint32(27))
-        held: Mask = (words & bits == bits).all(axis=2).any(axis=1)
-        return held
+        return np.asarray(in_blocks(words, hashes).any(axis=1), np.bool_)
+
+
+def hashes_of(
+    values: Iterable[object], dtype: DType, physical: str | None = None, length: int | None = None
+) -> Hashes | None:
+    """Return the hashes of everything that a writer may have hashed for axis values.
+
+    Returns:
+        uint64 array: at least one hash for each value. None: the hashed bytes of some value are
+        not certain.
+    """
+    import xxhash
+
+    encoded = [encodings(v, dtype, physical, length) for v in values]
+    if None in encoded:
+        return None
+    return np.array(
+        [xxhash.xxh64_intdigest(data) for encoded_value in encoded for data in encoded_value or ()],
+        np.uint64,
+    )
+
+
+def block_of(hashes: Hashes, blocks: Any) -> Hashes:
+    """Return the number of the block that a hash is looked up in, in filters of so many blocks."""
+    found: Hashes = ((hashes >> np.uint64(32)) * blocks) >> np.uint64(32)
+    return found
+
+
+def in_blocks(words: npt.NDArray[np.uint32], hashes: Hashes) -> Mask:
+    """Return whether blocks hold hashes.
+
+    Args:
+        words: The blocks' words, shape (..., n, 8).
+        hashes: The hash to look up in each block, shape (n,).
+
+    Returns:
+        bool array, shape (..., n).
+    """
+    bits = np.uint32(1) << ((hashes.astype(np.uint32)[:, None] * SALT) >> np.uint32(27))
+    held: Mask = (words & bits == bits).all(axis=-1)
+    return held
 
 
 def encodings(

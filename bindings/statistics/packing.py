@@ -195,6 +195,13 @@ class PackableStatistics(DeviceSupport):
         out._index = index
         return out if self._resident is None else out.place_on(self._resident)
 
+    def with_members(self, members: MembershipSource) -> Self:
+        """Return the same statistics with value lists and bloom filters."""
+        out = self.shallow_copy()
+        out._members = members
+        out._forget_launches()
+        return out
+
     @property
     def has_members(self) -> bool:
         """True if `contained_in` may return an answer."""

@@ -42,6 +42,10 @@ class Packed(ABC):
         self._rows_guard: Guard | None = None
         self._columns: BoundedCache[tuple[Path, DType], Column] = BoundedCache()
         self._calls: BoundedCache[Node, Column] = BoundedCache(DERIVED)
+        self._forget_launches()
+
+    def _forget_launches(self) -> None:
+        """Use no launches that were cached before, such as those of the original of a copy."""
         self._launches: BoundedCache[Program, Launch] = BoundedCache(PREPARED)
         self._launches_of_calls: BoundedCache[Program, Launch] = BoundedCache(DERIVED)
 

@@ -26,7 +26,15 @@ from skipstone.bindings.tables.parquet.thrift import Fields, ThriftError, column
 from skipstone.ir.cached import cached_property
 from skipstone.kernels.decode import page_layout
 from skipstone.kernels.decode.footer_layout import Layout, is_compiled, layout_of
-from skipstone.kernels.decode.footer_loops import DEFINED, FLAGS, MAX_BYTES, REPEATED, UNENCODED
+from skipstone.kernels.decode.footer_loops import (
+    BLOOM,
+    BLOOM_SIZE,
+    DEFINED,
+    FLAGS,
+    MAX_BYTES,
+    REPEATED,
+    UNENCODED,
+)
 from skipstone.kernels.decode.page_layout import PageSlots
 from skipstone.kernels.decode.spans import Bytes
 from skipstone.kernels.run.recent import Recent
@@ -76,6 +84,7 @@ class ParsedFooter:
         self.data: Bytes = np.frombuffer(data, np.uint8)
         self._layout: Layout | None = None
         self._page_rows: Ints | None = None
+        self._blooms: dict[tuple[int, int], tuple[int, int | None]] = {}
         self._is_located = False
         if head is not None:
             self.head = head
@@ -151,6 +160,7 @@ class ParsedFooter:
             return None
         if self._layout is None:
             self.head = self.head.with_orders(found.orders)
+        self._blooms = found.blooms
         return found.slots
 
     @property
@@ -217,6 +227,25 @@ class ParsedFooter:
         """Return the fields of one column chunk; empty if they are unknown."""
         groups = self.chunks
         return groups[group][column] if group < len(groups) and column < len(groups[group]) else {}
+
+    @property
+    def has_blooms(self) -> bool:
+        """True if a column chunk is known to have a bloom filter."""
+        if self.layout is None:
+            return bool(self._blooms)
+        return bool((self.layout.chunks[:, :, FLAGS] >> BLOOM & 1).any())
+
+    def bloom(self, group: int, column: int) -> tuple[int, int | None] | None:
+        """Return the offset and the length of a column chunk's bloom filter, as the footer says.
+
+        None means that it has none, or that the footer has to be parsed again to find it.
+        """
+        if self.layout is None:
+            return self._blooms.get((group, column))
+        slots = self.layout.chunks[group, column].tolist()
+        if not slots[FLAGS] >> BLOOM & 1:
+            return None
+        return slots[BLOOM], slots[BLOOM_SIZE] if slots[FLAGS] >> BLOOM_SIZE & 1 else None
 
     def is_safe(self, group: int, column: int) -> bool:
         """Return True if pyarrow can read a column chunk that the loop left unresolved.

@@ -22,6 +22,7 @@ METADATA_FIELDS: Final = {
 }  # fmt: skip
 NEEDED: Final = {layout.CODEC, layout.VALUES, layout.UNCOMPRESSED, at.BYTES, layout.DATA}
 FILE_PATH, METADATA, CRYPTO, ENCRYPTED = 1, 3, 8, 9
+BLOOM_OFFSET, BLOOM_LENGTH = 14, 15
 ROW_GROUPS, COLUMNS, COLUMN_ORDERS = 4, 1, 7
 TYPE_ORDER: Final[dict[int, dict[int, object]]] = {1: {}}  # a union that names an empty structure
 
@@ -32,10 +33,13 @@ class PageLocations(NamedTuple):
     Attributes:
         slots: The same as `page_layout.page_slots_of` finds.
         orders: The number of columns whose bounds have the order of their type.
+        blooms: (row group, column) -> offset and length of its bloom filter, where there is one;
+            the length may be None.
     """
 
     slots: npt.NDArray[np.int64]
     orders: int
+    blooms: dict[tuple[int, int], tuple[int, int | None]]
 
 
 def page_locations_in_python(footer: bytes) -> PageLocations | None:
@@ -48,6 +52,12 @@ def page_locations_in_python(footer: bytes) -> PageLocations | None:
         whole = read_struct(footer)
         groups, orders = _list(whole.get(ROW_GROUPS)), _list(whole.get(COLUMN_ORDERS, []))
         chunks = [[_slots(chunk) for chunk in _list(group.get(COLUMNS))] for group in groups]
+        blooms = {
+            (g, c): bloom
+            for g, group in enumerate(groups)
+            for c, chunk in enumerate(group[COLUMNS])
+            if (bloom := _bloom(chunk[METADATA])) is not None
+        }
     except (ThriftError, AttributeError, OverflowError):  # a field of another type
         return None
     columns = len(chunks[0]) if chunks else 0
@@ -56,6 +66,7 @@ def page_locations_in_python(footer: bytes) -> PageLocations | None:
     return PageLocations(
         np.array(chunks, np.int64).reshape(len(chunks), columns, at.WIDTH),
         sum(order == TYPE_ORDER for order in orders),
+        blooms,
     )
 
 
@@ -63,6 +74,14 @@ def _list(value: Any) -> list[Any]:
     if not isinstance(value, list):
         raise ThriftError("a field is not a list")
     return value
+
+
+def _bloom(metadata: dict[int, Any]) -> tuple[int, int | None] | None:
+    """Return the offset and the length of a chunk's bloom filter."""
+    offset, length = metadata.get(BLOOM_OFFSET), metadata.get(BLOOM_LENGTH)
+    if type(offset) is not int:
+        return None
+    return offset, length if type(length) is int else None
 
 
 def _slots(chunk: dict[int, Any]) -> list[int]:

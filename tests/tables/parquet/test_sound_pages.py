@@ -5,8 +5,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import skipstone as ss
+from skipstone.bindings.tables.parquet import thrift_writer as t
 from skipstone.bindings.tables.parquet.pages import decoders
-from skipstone.bindings.tables.parquet.pages import thrift_writer as t
 from skipstone.ir.errors import SourceError
 from skipstone.kernels.decode import page_layout
 from tests.support.effort import LONG

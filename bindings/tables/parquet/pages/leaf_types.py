@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from skipstone.bindings.tables.parquet.pages import thrift_writer as t
+from skipstone.bindings.tables.parquet import thrift_writer as t
 
 if TYPE_CHECKING:
     from skipstone.bindings.tables.parquet.heads import Head

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from skipstone.bindings.tables.parquet.pages import thrift_writer as t
+from skipstone.bindings.tables.parquet import thrift_writer as t
 from skipstone.bindings.tables.parquet.pages.buffers import buffer
 from skipstone.bindings.tables.parquet.pages.leaf_types import (
     CHILDREN,

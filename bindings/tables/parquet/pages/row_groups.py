@@ -148,7 +148,7 @@ class PagedRowGroups:
             self.candidates.keep(np.concatenate(masks), None)
 
     def prune(self, predicate: PruningPredicate, history: PageHistory | None) -> None:
-        """Leave only the windows whose pages may hold a match.
+        """Leave only the windows whose row groups and pages may hold a match.
 
         Args:
             predicate: The condition.
@@ -156,6 +156,11 @@ class PagedRowGroups:
                 None means look at all.
         """
         windows = self._windows
+        if any(w.group.blooms for w in windows):
+            from skipstone.bindings.tables.parquet.pages.group_blooms import judge_groups
+
+            windows = judge_groups(windows, predicate, self._head, self.leaves)
+            self._open(windows)
         if history is not None:
             if not history.is_worth_a_look():
                 return
