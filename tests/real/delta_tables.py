@@ -41,6 +41,19 @@ FEATURES: dict[str, tuple[list[str], list[str]]] = {
             "UPDATE {t} SET l = 'new' WHERE id > 200",
         ],
     ),
+    "bloom filters": (
+        [
+            f"{PLAIN} {of(columnMapping_mode='name')}",
+            "SET parquet.bloom.filter.enabled = true",
+            "SET parquet.enable.dictionary = false",  # columns with a dictionary get no filter
+        ],
+        [
+            *DELETES,
+            "ALTER TABLE {t} RENAME COLUMN s TO `s 2`",
+            "RESET parquet.bloom.filter.enabled",
+            "RESET parquet.enable.dictionary",
+        ],
+    ),
     "column mapping by id": ([f"{PARTED} {of(columnMapping_mode='id')}"], DELETES[:1]),
     "change data feed": ([f"{PARTED} {of(enableChangeDataFeed='true')}"], DELETES),
     "append only": ([f"{PLAIN} {of(appendOnly='true')}"], []),

@@ -29,6 +29,10 @@ def parted(by: str, properties: str = "'write.distribution-mode' = 'none'") -> s
     return f"{CREATE} PARTITIONED BY ({by}) TBLPROPERTIES ({properties})"
 
 
+# Dictionaries of more than a byte are given up, because columns with a dictionary get no filter.
+FILTERS = "'write.parquet.dict-size-bytes' = '1', " + ", ".join(
+    f"'write.parquet.bloom-filter-enabled.column.{c}' = 'true'" for c in "ilfsdtnb"
+)
 MORE_SPECS = [
     "ALTER TABLE {t} ADD PARTITION FIELD bucket(4, i)",
     *inserts("{t}", range(1, 3)),
@@ -54,6 +58,11 @@ FEATURES: dict[str, tuple[list[str], list[str]]] = {
     "deletion vectors (version 3)": (
         [with_properties(f"'format-version' = '3', {MERGE_ON_READ}")],
         DELETES,
+    ),
+    "bloom filters": (
+        [with_properties(f"'format-version' = '2', {FILTERS}, {MERGE_ON_READ}")],
+        [*DELETES, "ALTER TABLE {t} RENAME COLUMN s TO `s 2`",
+         "ALTER TABLE {t} ALTER COLUMN i TYPE BIGINT"],
     ),
     "columns changed": (
         [CREATE],
