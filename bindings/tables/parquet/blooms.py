@@ -160,7 +160,7 @@ def find_filters(ranges: Ranges, locations: Sequence[BloomLocation]) -> list[Blo
     spans = []
     for location in locations:
         whole = location.length if location.length and not ranges.local else 0
-        length = whole if MAX_HEADER < whole <= REMOTE_GAP else MAX_HEADER
+        length = max(whole, MAX_HEADER) if whole <= REMOTE_GAP + MAX_HEADER else MAX_HEADER
         spans.append((location.offset, min(location.offset + length, ranges.size)))
     inside = [0 < start < stop for start, stop in spans]
     data = iter(ranges.read(list(itertools.compress(spans, inside)), exact=True))
