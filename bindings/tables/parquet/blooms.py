@@ -163,7 +163,7 @@ def find_filters(ranges: Ranges, locations: Sequence[BloomLocation]) -> list[Blo
         length = max(whole, MAX_HEADER) if whole <= REMOTE_GAP + MAX_HEADER else MAX_HEADER
         spans.append((location.offset, min(location.offset + length, ranges.size)))
     inside = [0 < start < stop for start, stop in spans]
-    data = iter(ranges.read(list(itertools.compress(spans, inside)), exact=True))
+    data = iter(ranges.read(list(itertools.compress(spans, inside)), keep=True, exact=True))
     return [
         _filter_of(bytes(next(data)[:MAX_HEADER]), location, ranges.size) if known else None
         for location, known in zip(locations, inside, strict=True)

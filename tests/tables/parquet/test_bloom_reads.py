@@ -15,7 +15,7 @@ from pyiceberg.types import LongType
 import skipstone as ss
 from skipstone.bindings.tables.delta import read_files
 from skipstone.bindings.tables.parquet import blooms, footer
-from skipstone.bindings.tables.parquet.pages import group_blooms
+from skipstone.bindings.tables.parquet.pages import group_blooms, ranges
 from tests.support.effort import LONG
 from tests.support.rows.alike import alike
 from tests.support.tables.pages import compile_loops
@@ -171,6 +171,19 @@ def test_only_the_blocks_of_values_are_read(local, count, size, most, tmp_path, 
         )
         got, expected = table.plan(condition).to_arrow(), plain.plan(condition).to_arrow()
         assert alike(got, expected)
+
+
+def test_remote_filters_take_one_request_for_each_file(tmp_path, monkeypatch):
+    paths, requests = write(str(tmp_path), columns(1)), []
+    table = ss.scan_parquet(paths, filesystem=REMOTE)
+    read = ranges.Ranges._read
+    monkeypatch.setattr(
+        ranges.Ranges, "_read", lambda self, span: requests.append(span) or read(self, span)
+    )
+    for _ in range(2):
+        assert not table.plan(f"k = {7 << 36}").files
+        assert not table.plan(f"k = {7 << 35}").files
+    assert len(requests) == FILES
 
 
 def _without_filters(folder, data):
