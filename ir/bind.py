@@ -247,7 +247,7 @@ class _Binder:
         return unknown(text, "a member of IN is not a literal")
 
     def like(self, n: Node) -> Node:
-        subject, pattern = map(self.scalar, n.args)
+        subject, pattern = (self.as_text(self.scalar(a)) for a in n.args)
         for side in (subject, pattern):
             if side.op is Op.UNKNOWN:
                 return _whole(side, n, (subject, pattern))
@@ -272,6 +272,13 @@ class _Binder:
         if decoded.is_prefix and not decoded.prefix:
             return Node(Op.DEFINED, (subject,))
         return Node(Op.LIKE, (subject, pattern), n.value)
+
+    def as_text(self, scalar: Node) -> Node:
+        """Cast a scalar to STRING as LIKE does; nested and collated values stay as they are."""
+        kinds = (Kind.STRING, Kind.NULL, Kind.OTHER)
+        if scalar.op is Op.UNKNOWN or scalar.dtype is None or scalar.dtype.kind in kinds:
+            return scalar
+        return cast(scalar, ty.STRING, self.session)
 
     # Scalars.
 

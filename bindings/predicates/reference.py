@@ -58,7 +58,7 @@ FORMS: Final = (
     ("NaN test", ("isnan(f)", "f = double('NaN')"), "NaN counts, bounds"),
     ("truth test", ("b", "(x > 5) IS TRUE", "(x > 5) IS NOT FALSE"), "as the condition inside"),
     ("logic", ("x = 1 AND s = 'a'", "x = 1 OR b", "NOT (x = 1)"), "as its parts"),
-    ("pattern", ("s LIKE 'ab%'", "s NOT LIKE 'a_c'", "s ILIKE 'a%'"), "the literal start"),
+    ("pattern", ("s LIKE 'ab%'", "d LIKE '2024-03-%'", "s ILIKE 'a%'"), "the literal start"),
     ("regular expression", ("s RLIKE '^ab'",), "the literal start"),
     ("text function", ("startswith(s, 'a')", "contains(s, 'b')", "endswith(s, 'c')"), "bounds"),
     ("columns compared", ("x < y", "x + y > 10"), "bounds of both"),

@@ -23,7 +23,7 @@ from skipstone.ir.function import (
     text_literal,
 )
 from skipstone.ir.functions import text_columns
-from skipstone.ir.functions.text import map_elements
+from skipstone.ir.functions.text import check_text, map_elements
 from skipstone.ir.like import check_length, decode, fits
 from skipstone.ir.node import Node
 from skipstone.ir.session import CannotJudge, Session
@@ -72,8 +72,7 @@ _MAX_REGEX_LENGTH: Final = 1000
 
 def _rlike_signature(args: tuple[Node, ...], session: Session) -> Signature:
     check_arity(args, 2)
-    if args[0].dtype != ty.STRING:
-        raise CannotJudge("RLIKE expects STRING")
+    check_text(args[0])
     text_literal(args[1])
     return (ty.STRING, ty.STRING), ty.BOOL
 

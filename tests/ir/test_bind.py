@@ -224,7 +224,7 @@ DECLINED = [
     ("upper(s, s) = 'A'",                       "expected 1 argument, got 2"),
     ("i = 2147483647 + 1",                      "Spark raises an error"),           # overflows INT
     ("i",                                       "expected a BOOLEAN condition"),
-    ("i LIKE 'a%'",                             "LIKE expects STRING"),
+    ("a LIKE 'a%'",                             "LIKE expects STRING"),
     ("w = 99999999999999999999999999999999999999", "Spark rounds beyond 38"),
     ("t = '1850-01-01 Europe/Berlin'",          "is not a plain TIMESTAMP"),
     ("t = '1850-01-01 00:00:00 Europe/Berlin'", "offset is not certain"),

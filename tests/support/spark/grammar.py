@@ -125,9 +125,10 @@ class Grammar:
         return self.constant(family) if value is None else spelled(r, value)
 
     def pattern(self, scalar: str, escape: str = "\\") -> str:
-        """Return a literal for LIKE, made from a text of some row."""
+        """Return a literal for LIKE, made from the text of some row's value."""
         r = self.r
-        texts = [v for v in self.values.get(scalar, ()) if isinstance(v, str)] or ["a", "ab", ""]
+        texts = [t for v in self.values.get(scalar, ()) if (t := as_text(v)) is not None]
+        texts = texts or ["a", "ab", ""]
         text = r.choice(texts)
         a, b = sorted((r.randint(0, len(text)), r.randint(0, len(text))))
         quoted = lambda t: "".join(escape + ch if ch in ("%", "_", escape) else ch for ch in t)
@@ -180,7 +181,7 @@ class Grammar:
         r = self.r
         family, x = self.subject()
         kind = r.random()
-        if family == "S" and kind < 0.35:
+        if kind < (0.35 if family == "S" else 0.04):  # Spark casts other types to text
             return self.alike(x)
         if family == "B" and kind < 0.6:
             return r.choice((x, f"NOT {x}", f"{x} {r.choice(TESTS)}", f"! {x}"))
@@ -261,6 +262,15 @@ EXPRESSIONS = (
     *("^a", "^ab?", "b$", "[0-9]+", "a|b", ".", "", "^a.*", "^(a|k)", "é", "^K", "(?i)^key", "^$"),
     *("\\\\d", "^.b", "^a$", "x*", "^[a-c]", "日", "\\\\.", "^https", "\\\\p{L}", "a{2}"),
 )
+
+
+def as_text(value: object) -> str | None:
+    """Return about the text that Spark casts a value to; None for NULL and nested values."""
+    if value is None or isinstance(value, (list, dict)):
+        return None
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def string(r: random.Random, text: str) -> str:
