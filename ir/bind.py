@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from skipstone.ir import types as ty
-from skipstone.ir.coercion import char
+from skipstone.ir.coercion import char, tuples
 from skipstone.ir.coercion.coerce import same_equality, types_differ
 from skipstone.ir.coercion.pullback import Span
 from skipstone.ir.coercion.thresholds import against_span
@@ -27,7 +27,7 @@ from skipstone.ir.comparisons import (
 )
 from skipstone.ir.errors import AmbiguousColumn, limited_nesting, unknown_column
 from skipstone.ir.forms import CONDITIONS, SCALARS
-from skipstone.ir.functions.build import TRUTH, build, cast, truth
+from skipstone.ir.functions.build import TRUTH, as_text, build, cast, truth
 from skipstone.ir.functions.spark_names import explain_function
 from skipstone.ir.like import decode
 from skipstone.ir.node import (
@@ -171,6 +171,8 @@ class _Binder:
     def compare(self, op: Op, a: Node, b: Node) -> Node:
         if op is Op.NE:
             return Node(Op.NOT, (self.compare(Op.EQ, a, b),))
+        if tuples.is_tuple(a) and op in (Op.EQ, Op.NULL_SAFE_EQ):
+            return tuples.equal_tuples(a, b, self.scalar, self.compare)
         if is_condition(a) or is_condition(b):
             return self.compare_conditions(op, a, b)
         has_literal = Op.LITERAL in (a.op, b.op)
@@ -196,6 +198,8 @@ class _Binder:
         comparable scalars are UNKNOWN. All are compared in one type, if they differ.
         """
         assert isinstance(n.value, tuple)
+        if tuples.is_tuple(n.args[0]) and not n.value:
+            return Node(Op.OR, tuple(self.compare(Op.EQ, n.args[0], m) for m in n.args[1:]))
         column = self.scalar(n.args[0])
         members = list(n.value)
         given = [self.scalar(arg) for arg in n.args[1:]]
@@ -247,7 +251,7 @@ class _Binder:
         return unknown(text, "a member of IN is not a literal")
 
     def like(self, n: Node) -> Node:
-        subject, pattern = (self.as_text(self.scalar(a)) for a in n.args)
+        subject, pattern = (as_text(self.scalar(a), self.session) for a in n.args)
         for side in (subject, pattern):
             if side.op is Op.UNKNOWN:
                 return _whole(side, n, (subject, pattern))
@@ -272,13 +276,6 @@ class _Binder:
         if decoded.is_prefix and not decoded.prefix:
             return Node(Op.DEFINED, (subject,))
         return Node(Op.LIKE, (subject, pattern), n.value)
-
-    def as_text(self, scalar: Node) -> Node:
-        """Cast a scalar to STRING as LIKE does; nested and collated values stay as they are."""
-        kinds = (Kind.STRING, Kind.NULL, Kind.OTHER)
-        if scalar.op is Op.UNKNOWN or scalar.dtype is None or scalar.dtype.kind in kinds:
-            return scalar
-        return cast(scalar, ty.STRING, self.session)
 
     # Scalars.
 

@@ -97,6 +97,27 @@ def _nvl2(args: tuple[Node, ...]) -> Node:
     return Node(Op.CALL, (Node(Op.IS_NULL, args[:1]), args[2], args[1]), "case")
 
 
+def _array_size(args: tuple[Node, ...]) -> Node:
+    """Rewrite array_size, which is NULL for NULL in every mode."""
+    check_arity(args, 1)
+    size = Node(Op.CALL, args, "size")
+    return Node(Op.CALL, (Node(Op.IS_NULL, args), literal(None, ty.NULL), size), "case")
+
+
+def _decode(args: tuple[Node, ...]) -> Node:
+    """Rewrite decode(value, search, result, ..., default), in which NULL equals NULL."""
+    if len(args) < 3:
+        raise CannotJudge("decode of binary values is not understood")
+    value, pairs = args[0], args[1:]
+    default = pairs[-1] if len(pairs) % 2 else literal(None, ty.NULL)
+    cases = [
+        part
+        for search, result in zip(pairs[::2], pairs[1::2], strict=False)
+        for part in (Node(Op.NULL_SAFE_EQ, (value, search)), result)
+    ]
+    return Node(Op.CALL, (*cases, default), "case")
+
+
 CONDITIONS: Final[dict[str, Rewrite]] = {
     "isnull": _is_null,
     "isnotnull": lambda args: Node(Op.NOT, (_is_null(args),)),
@@ -112,4 +133,9 @@ CONDITIONS: Final[dict[str, Rewrite]] = {
     "regexp": _rlike,
     "regexp_like": _rlike,
 }
-SCALARS: Final[dict[str, Rewrite]] = {"nullif": _null_if, "nvl2": _nvl2}
+SCALARS: Final[dict[str, Rewrite]] = {
+    "nullif": _null_if,
+    "nvl2": _nvl2,
+    "array_size": _array_size,
+    "decode": _decode,
+}

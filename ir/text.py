@@ -152,7 +152,13 @@ _SIGNS: Final = {
 } | {s: s for s in "+-*/%&|^"}
 
 
-_SHOWN: Final = {"map_element": "element_at", "map_size": "size", "wall_format": "date_format"}
+_SHOWN: Final = {
+    "map_element": "element_at",
+    "map_size": "size",
+    "wall_format": "date_format",
+    "read_time": "to_timestamp_ntz",
+    "try_read_time": "try_to_timestamp",
+}
 
 
 def _is_flag(n: Node) -> bool:

@@ -34,7 +34,6 @@ from skipstone.ir.functions import (
 )
 from skipstone.ir.functions import numbers as numbers_
 from skipstone.ir.functions.build import ALIASES, SYNONYMS
-from skipstone.ir.functions.clocks import TAKES_FORMAT
 
 SCHEMA: Final = pa.schema(
     [
@@ -54,6 +53,7 @@ FORMS: Final = (
     ("comparison", ("x < 5", "5 >= x", "x = 5", "x <> 5", "x <=> NULL"), "bounds, value lists"),
     ("range", ("x BETWEEN 1 AND 9", "x NOT BETWEEN 1 AND 9"), "bounds"),
     ("membership", ("x IN (1, 2, 3)", "s NOT IN ('a', 'b')"), "bounds, value lists, bloom filters"),
+    ("rows of values", ("(x, s) IN ((1, 'a'), (2, 'b'))", "(x, s) = (1, 'a')"), "as their parts"),
     ("null test", ("x IS NULL", "st.a IS NOT NULL"), "null counts"),
     ("NaN test", ("isnan(f)", "f = double('NaN')"), "NaN counts, bounds"),
     ("truth test", ("b", "(x > 5) IS TRUE", "(x > 5) IS NOT FALSE"), "as the condition inside"),
@@ -66,6 +66,7 @@ FORMS: Final = (
     ("CAST", ("CAST(x AS STRING) = '5'", "TRY_CAST(s AS INT) > 5"), "bounds, or a single value"),
     ("date part", ("year(d) = 2024", "EXTRACT(MONTH FROM ts) = 3"), "bounds"),
     ("formatted date", ("date_format(ts, 'yyyy-MM') = '2024-01'",), "bounds"),
+    ("text as a date", ("ts >= to_timestamp('20240301', 'yyyyMMdd')",), "bounds"),
     (
         "date arithmetic",
         ("d + INTERVAL 3 DAYS > DATE '2024-01-01'", "date_add(d, 3) > d"),
@@ -84,7 +85,7 @@ FORMS: Final = (
 )
 # Forms that cannot filter rows, and the reason.
 REFUSED: Final = (
-    ("structs", "`struct(x) = struct(1)`", "no function takes them"),
+    ("structs", "`struct(x) < struct(1)`, `struct(f) = struct(1D)`", "no function takes them"),
     ("other columns in a lambda", "`exists(arr, q -> q > x)`", "a lambda sees its elements only"),
     ("elements of FLOAT or TIMESTAMP", "`array(1.5D)[0] = 1`", "their arrays are not read"),
     ("collations", "`s COLLATE UTF8_LCASE = 'a'`", "texts are compared by their bytes"),
@@ -95,8 +96,8 @@ REFUSED: Final = (
     ),
     (
         "formats",
-        "`date_format(ts, 'E') = 'Mon'`, `to_number(s, '99') = 5`",
-        "patterns hold years, months, days and clocks in digits",
+        "`date_format(ts, 'hh a') = '05 PM'`, `to_number(s, '99') = 5`",
+        "patterns hold years, months, days and clocks of 24 hours",
     ),
     (
         "units between times across changes of offset",
@@ -134,8 +135,9 @@ INTERNAL: Final = frozenset(
         "compare", "case", "widen", "wall_trunc", "wall_add_months",
         "char_padding", "char_value", "micros_between", "months_apart", "seconds_of",
         "trim_of", "ltrim_of", "rtrim_of",
-        "add_units", "units_between", "whole_seconds", "later", "has_prefix",
-        "has_suffix", "has_part", "fits", "matches", "units_of", "days_between", "clocks_between",
+        "add_units", "units_between", "read_time", "try_read_time",
+        "whole_seconds", "later", "has_prefix", "has_suffix", "has_part", "fits", "matches",
+        "units_of", "days_between", "clocks_between",
         "days_interval", "months_interval", "interval_days", "interval_hours", "interval_minutes",
         "interval_seconds", "interval_years", "interval_months", "sum_of_months", "sum_of_times",
         "as_array", "reverse_array", "concat_arrays", "map_element", "map_size",
@@ -200,10 +202,10 @@ def _functions() -> Iterator[str]:
         ),
         "",
         *_wrapped(
-            "`plan` evaluates `date_format` as Spark does under its default"
-            " `spark.sql.legacy.timeParserPolicy`. Under another policy, `sks.prune` and"
-            " `sks.enable` ignore conditions with `date_format`, and functions of"
-            " `skipstone.spark` that take a condition as text refuse them."
+            "`plan` evaluates functions with formats, such as `date_format`, as Spark does under"
+            " its default `spark.sql.legacy.timeParserPolicy`. Under another policy, `sks.prune`"
+            " and `sks.enable` ignore conditions with them, and functions of `skipstone.spark`"
+            " that take a condition as text refuse them."
         ),
     )
     yield from (
@@ -238,8 +240,13 @@ def _functions() -> Iterator[str]:
     )
     yield from ("", "Rewritten into the above:", "")
     yield from _wrapped(", ".join(f"`{a}`" for a in rest) + ".")
-    formatted = ", ".join(f"`{name}`" for name in sorted(TAKES_FORMAT))
-    yield from ("", *_wrapped(f"These are understood without a format: {formatted}."))
+    yield from (
+        "",
+        *_wrapped(
+            "Formats that text is read by may hold `yyyy`, `MM`, `dd`, `HH`, `mm`, `ss` and ASCII"
+            " text: `to_date(s, 'yyyyMMdd')`."
+        ),
+    )
 
 
 def _rows() -> Iterator[str]:

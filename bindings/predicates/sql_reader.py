@@ -152,6 +152,8 @@ class Reader:
             case exp.Extract() if isinstance(e.this, exp.Var):
                 field = literal(e.this.name.encode(), ty.STRING)
                 return Node(Op.CALL, (field, self.node(e.expression)), "date_part")
+            case exp.Tuple() if len(e.expressions) > 1:
+                return self.call("struct", *e.expressions)
             case exp.Interval():
                 found = interval_of(e)
                 return found or self.unknown_form(e, "the interval is not understood")

@@ -9,6 +9,8 @@ Source: Spark 4, `collectionOperations.scala`, `higherOrderFunctions.scala`; see
 
 from __future__ import annotations
 
+import functools
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
@@ -226,15 +228,32 @@ def _joined(a: Array, by: bytes, missing: bytes | None = None) -> bytes:
 
 def _split_signature(args: tuple[Node, ...], session: Session) -> Signature:
     check_arity(args, 2)
-    by = text_literal(args[1])
-    if not by.replace(" ", "").replace("-", "").replace(",", "").isalnum() and by.strip(" -,"):
-        raise CannotJudge("split expects a text without signs of regular expressions")
+    _separator(text_literal(args[1]))
     if args[0].dtype != ty.STRING:
         raise CannotJudge(f"split expects STRING, got {args[0].dtype}")
     return (ty.STRING, ty.STRING), list_type(ty.STRING)
 
 
-def _split(text: bytes, by: bytes) -> Array:
+@functools.lru_cache(maxsize=64)
+def _separator(pattern: str) -> str:
+    """Return the text that a regular expression without operators matches.
+
+    Raises:
+        CannotJudge: the expression has operators.
+
+    Example:
+        >>> _separator("@"), _separator("[|]"), _separator("a\\\\.b")
+        ('@', '|', 'a.b')
+    """
+    plain = re.sub(r"\\([^A-Za-z0-9\s])|\[([^\\^\[\]&])\]", r"\1\2", pattern)
+    rest = re.sub(r"\\[^A-Za-z0-9\s]|\[[^\\^\[\]&]\]", "", pattern)
+    if set(rest) & set("\\^$.|?*+()[]{}"):
+        raise CannotJudge("split expects a text without operators of regular expressions")
+    return plain
+
+
+def _split(text: bytes, pattern: bytes) -> Array:
+    by = _separator(pattern.decode()).encode()
     if by:
         return tuple(text.split(by))
     return tuple(c.encode() for c in text.decode()) or (b"",)

@@ -52,8 +52,6 @@ def build(name: str, args: tuple[Node, ...], session: Session) -> Node:
     if unsupported is not None:
         return unsupported
     try:
-        if name in clocks.TAKES_FORMAT and len(args) == 2:
-            raise CannotJudge(f"{name} with a format is not supported")
         if name in ALIASES:
             return ALIASES[name](args, session)
         return plain_call(name, args, session)
@@ -107,6 +105,14 @@ def cast(n: Node, to: DType, session: Session, name: str = "cast") -> Node:
     except CannotJudge as e:
         return unknown(f"CAST({show(n)} AS {to})", str(e))
     return n
+
+
+def as_text(n: Node, session: Session) -> Node:
+    """Cast a scalar to STRING as LIKE does; nested and collated values stay as they are."""
+    kinds = (Kind.STRING, Kind.NULL, Kind.OTHER)
+    if n.op is Op.UNKNOWN or n.dtype is None or n.dtype.kind in kinds:
+        return n
+    return cast(n, ty.STRING, session)
 
 
 def _cast_elements(n: Node, to: DType, session: Session) -> Node:
@@ -217,20 +223,6 @@ def _cast_to(to: DType) -> Build:
 def _if(args: tuple[Node, ...], session: Session) -> Node:
     check_arity(args, 3)
     return build("case", args, session)
-
-
-def _unix_timestamp(args: tuple[Node, ...], session: Session) -> Node:
-    check_arity(args, 1)
-    if args[0].dtype is None or args[0].dtype.kind not in (Kind.DATE, Kind.TIMESTAMP):
-        raise CannotJudge(f"unix_timestamp expects a date or timestamp, got {args[0].dtype}")
-    # A wall clock is read without a zone, and seconds are cut towards zero.
-    # Source: Spark, `ToTimestamp`; seen in 4.3.
-    wall = args[0].dtype.kind is Kind.TIMESTAMP and not args[0].dtype.zoned
-    return build(
-        "whole_seconds",
-        (cast(args[0], ty.TIMESTAMP_NTZ if wall else ty.TIMESTAMP, session),),
-        session,
-    )
 
 
 def _date_part(args: tuple[Node, ...], session: Session) -> Node:
@@ -347,18 +339,18 @@ SYNONYMS: Final = {
 }  # fmt: skip
 ALIASES: Final[dict[str, Build]] = {
     **{alias: _alias(name) for alias, name in SYNONYMS.items()},
-    "to_date": _cast_to(ty.DATE),
+    "to_date": _by_clock(clocks.read_as(ty.DATE)),
     "date": _cast_to(ty.DATE),
-    "to_timestamp": _cast_to(ty.TIMESTAMP),
+    "to_timestamp": _by_clock(clocks.read_as(ty.TIMESTAMP)),
     "timestamp": _cast_to(ty.TIMESTAMP),
     "int": _cast_to(ty.INT32), "bigint": _cast_to(ty.INT64), "smallint": _cast_to(ty.INT16),
     "tinyint": _cast_to(ty.INT8),
     "double": _cast_to(ty.DOUBLE), "float": _cast_to(ty.FLOAT), "string": _cast_to(ty.STRING),
     "boolean": _cast_to(ty.BOOL),
     "binary": _cast_to(ty.BINARY),
-    "to_timestamp_ntz": _cast_to(ty.TIMESTAMP_NTZ),
-    "try_to_date": _by_clock(clocks.tried(ty.DATE)),
-    "try_to_timestamp": _by_clock(clocks.tried(ty.TIMESTAMP)),
+    "to_timestamp_ntz": _by_clock(clocks.read_as(ty.TIMESTAMP_NTZ)),
+    "try_to_date": _by_clock(clocks.read_as(ty.DATE, tried=True)),
+    "try_to_timestamp": _by_clock(clocks.read_as(ty.TIMESTAMP, tried=True)),
     "add_units": _by_clock(clocks.add_units),
     "units_between": _by_clock(clocks.units_between),
     "convert_timezone": _by_clock(clocks.convert_timezone),
@@ -384,8 +376,9 @@ ALIASES: Final[dict[str, Build]] = {
     "if": _if,
     "date_trunc": _by_clock(clocks.date_trunc),
     "date_format": _by_clock(clocks.date_format),
-    "unix_timestamp": _unix_timestamp,
-    "to_unix_timestamp": _unix_timestamp,
+    "unix_timestamp": _by_clock(clocks.unix_timestamp),
+    "to_unix_timestamp": _by_clock(clocks.unix_timestamp),
+    "from_unixtime": _by_clock(clocks.from_unixtime),
     "left": _left,
     "date_part": _date_part,
     "datepart": _date_part,

@@ -19,11 +19,7 @@ MICROS: Final = {
     "hour": 3600 * 10**6, "day": DAY, "dayofyear": DAY, "week": 7 * DAY,
 }  # fmt: skip
 MONTHS: Final = {"month": 1, "quarter": 3, "year": 12}
-# Functions that are understood without their second argument, a format.
-TAKES_FORMAT: Final = frozenset([
-    "to_date", "to_timestamp", "to_timestamp_ntz", "to_unix_timestamp", "try_to_date",
-    "try_to_timestamp", "unix_timestamp",
-])  # fmt: skip
+SECONDS: Final = "yyyy-MM-dd HH:mm:ss"  # the format of from_unixtime and unix_timestamp
 
 Make = Callable[[str, tuple[Node, ...], Session], Node]
 Cast = Callable[..., Node]  # node, type, session[, name]
@@ -168,15 +164,63 @@ def date_format(args: tuple[Node, ...], session: Session, build: Make, cast: Cas
     return build("wall_format", (wall, args[1]), session)
 
 
-def tried(to: DType) -> Callable[..., Node]:
-    """Build try_to_date and try_to_timestamp: NULL where the argument cannot be cast."""
+def read_as(to: DType, *, tried: bool = False) -> Callable[..., Node]:
+    """Return the builder of to_date, to_timestamp and their like, with or without a format.
+
+    Args:
+        to: The type of the result.
+        tried: True if text that cannot be read is NULL in every mode.
+    """
 
     def make(args: tuple[Node, ...], session: Session, build: Make, cast: Cast) -> Node:
-        check_arity(args, 1)
-        dtype = args[0].dtype
-        if to == ty.TIMESTAMP and dtype is not None and dtype.kind is Kind.FLOAT:
+        check_arity(args, 1, 2)
+        at, dtype, how = args[0], args[0].dtype, "try_cast" if tried else "cast"
+        if len(args) == 2:
+            if to == ty.DATE and dtype is not None and dtype.kind is Kind.INT:
+                at = cast(at, ty.STRING, session)
+            if dtype is not None and dtype.kind is Kind.TIMESTAMP and not dtype.zoned:
+                raise CannotJudge(f"the format of {dtype} is not understood")
+            clock = _read(at, args[1], session, build, tried=tried)
+            return cast(cast(clock, ty.TIMESTAMP, session) if to == ty.DATE else clock, to, session)
+        if tried and to == ty.TIMESTAMP and dtype is not None and dtype.kind is Kind.FLOAT:
             # TRY_CAST gives NULL beyond the range; try_to_timestamp saturates. Seen in Spark 4.3.
             return build("timestamp_seconds", args, session)
-        return cast(args[0], to, session, "try_cast")
+        return cast(at, to, session, how)
 
     return make
+
+
+def _read(at: Node, pattern: Node, session: Session, build: Make, *, tried: bool = False) -> Node:
+    """Build the wall clock that text is read as; the format of dates and times is not used."""
+    text_literal(pattern)
+    if at.dtype is not None and at.dtype.kind in (Kind.DATE, Kind.TIMESTAMP, Kind.NULL):
+        return at
+    if at.dtype != ty.STRING:
+        raise CannotJudge(f"expected STRING, a date or timestamp, got {at.dtype}")
+    return build("try_read_time" if tried else "read_time", (at, pattern), session)
+
+
+def unix_timestamp(args: tuple[Node, ...], session: Session, build: Make, cast: Cast) -> Node:
+    """Build the seconds since 1970 of a date, a timestamp, or of text that is read by a format."""
+    check_arity(args, 1, 2)
+    at = _read(args[0], _pattern(args), session, build)
+    # A wall clock is read without a zone, and seconds are cut towards zero.
+    # Source: Spark, `ToTimestamp`; seen in 4.3.
+    dtype = args[0].dtype
+    wall = dtype is not None and dtype.kind is Kind.TIMESTAMP and not dtype.zoned
+    return build(
+        "whole_seconds", (cast(at, ty.TIMESTAMP_NTZ if wall else ty.TIMESTAMP, session),), session
+    )
+
+
+def from_unixtime(args: tuple[Node, ...], session: Session, build: Make, cast: Cast) -> Node:
+    """Build the text of a time that is given in seconds since 1970."""
+    check_arity(args, 1, 2)
+    if args[0].dtype is None or args[0].dtype.kind not in (Kind.INT, Kind.NULL):
+        raise CannotJudge(f"from_unixtime expects an integer, got {args[0].dtype}")
+    at = build("timestamp_seconds", (cast(args[0], ty.INT64, session),), session)
+    return date_format((at, _pattern(args)), session, build, cast)
+
+
+def _pattern(args: tuple[Node, ...]) -> Node:
+    return args[1] if len(args) == 2 else literal(SECONDS.encode(), ty.STRING)

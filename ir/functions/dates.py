@@ -153,7 +153,7 @@ def _trunc_signature(args: tuple[Node, ...], session: Session) -> Signature:
 
 
 def _trunc(call: Call, a: Data, unit: Data) -> Any:
-    return _in_days(truncate_days(a, UNITS[only_value(unit).decode().lower()]))
+    return in_days(truncate_days(a, UNITS[only_value(unit).decode().lower()]))
 
 
 def _wall_trunc_signature(args: tuple[Node, ...], session: Session) -> Signature:
@@ -172,7 +172,7 @@ def _wall_trunc(call: Call, unit: Data, a: Data) -> Any:
     )
 
 
-def _in_days(values: Data) -> tuple[Data, Data]:
+def in_days(values: Data) -> tuple[Data, Data]:
     """Return days as a date, which is 32 bits wide; days beyond are unknown."""
     low, high = ty.DATE.lowest, ty.DATE.highest
     assert isinstance(low, int) and isinstance(high, int)
@@ -184,7 +184,7 @@ def add_months(days: Data, count: Data) -> tuple[Data, Data]:
     m = months(days)
     first = month_start(m + count)
     length = month_start(m + count + 1) - first
-    return _in_days(first + np.minimum(days - month_start(m), length - 1))
+    return in_days(first + np.minimum(days - month_start(m), length - 1))
 
 
 def _make_date(call: Call, year: Data, month: Data, day: Data) -> Any:
@@ -192,7 +192,7 @@ def _make_date(call: Call, year: Data, month: Data, day: Data) -> Any:
     first = month_start((np.clip(year, -1_000_000, 1_000_000) - 1970) * 12 + month - 1)
     length = month_start(months(first) + 1) - first
     bad = (month < 1) | (month > 12) | (day < 1) | (day > length)
-    days, beyond = _in_days(np.where(bad, 0, first + day - 1))
+    days, beyond = in_days(np.where(bad, 0, first + day - 1))
     beyond = np.where(np.abs(year) > 1_000_000, VALUE_UNKNOWN, beyond)
     return days, np.where(bad, 1, beyond).astype(np.uint8)
 
@@ -309,7 +309,7 @@ FUNCTIONS: Final = {
     ),
     "last_day": Function(
         fixed(ty.DATE, returns=ty.DATE),
-        lambda call, a: _in_days(month_start(months(a) + 1) - 1),
+        lambda call, a: in_days(month_start(months(a) + 1) - 1),
         monotone=True,
         bad="unknown",
     ),
@@ -317,13 +317,13 @@ FUNCTIONS: Final = {
     "wall_trunc": Function(_wall_trunc_signature, _wall_trunc, monotone=True, bad="unknown"),
     "date_add": Function(
         fixed(ty.DATE, ty.INT32, returns=ty.DATE),
-        lambda call, a, n: _in_days(a + n),
+        lambda call, a, n: in_days(a + n),
         monotone=True,
         bad="unknown",
     ),
     "date_sub": Function(
         fixed(ty.DATE, ty.INT32, returns=ty.DATE),
-        lambda call, a, n: _in_days(a - n),
+        lambda call, a, n: in_days(a - n),
         monotone=True,
         bad="unknown",
     ),

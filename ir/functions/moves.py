@@ -17,10 +17,22 @@ from typing import Any, Final
 import numpy as np
 
 from skipstone.ir import types as ty
-from skipstone.ir.function import VALUE_UNKNOWN, Call, Function, fixed
+from skipstone.ir.function import (
+    VALUE_UNKNOWN,
+    Call,
+    Function,
+    Signature,
+    check_arity,
+    fixed,
+    only_value,
+    text_literal,
+)
 from skipstone.ir.functions.arithmetic import towards_zero
-from skipstone.ir.functions.dates import add_months
+from skipstone.ir.functions.dates import add_months, in_days
+from skipstone.ir.functions.formats import DAYS_IN_FULL
 from skipstone.ir.interval import Interval, corners_where, merge, unknown
+from skipstone.ir.node import Node
+from skipstone.ir.session import CannotJudge, Session
 from skipstone.ir.values import Data
 from skipstone.ir.zones import DAY, Shift, shifts_of
 
@@ -137,7 +149,29 @@ def _moved(
     return Function(base.signature, point, bad="unknown", interval=interval)
 
 
+# Names of days, as next_day takes them, and their numbers. Source: Spark, `DateTimeUtils`.
+DAYS: Final = {
+    name[:size].decode().upper(): i
+    for i, name in enumerate(DAYS_IN_FULL)
+    for size in (2, 3, len(name))
+}
+
+
+def _next_day_signature(args: tuple[Node, ...], session: Session) -> Signature:
+    check_arity(args, 2)
+    if text_literal(args[1]).upper() not in DAYS:
+        raise CannotJudge("expected the name of a day of the week, such as 'MON'")
+    return (ty.DATE, ty.STRING), ty.DATE
+
+
+def _next_day(call: Call, days: Data, name: Data) -> Any:
+    """Return the first date after each date that is a day of the week. 1970 began on a Thursday."""
+    weekday = DAYS[only_value(name).decode().upper()]
+    return in_days(days + 1 + (weekday - 1 - (days + 3)) % 7)
+
+
 FUNCTIONS: Final = {
+    "next_day": Function(_next_day_signature, _next_day, monotone=True, bad="unknown"),
     "wall_add_months": _moved(ty.TIMESTAMP_NTZ, ty.INT32, _wall_add_months, _wall_month_bounds),
     "instant_add_days": _moved(ty.TIMESTAMP, ty.INT64, _instant_add_days, _instant_day_bounds),
     "instant_add_months": _moved(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import itertools
 import re
 from collections.abc import Callable
 from typing import Any, Final
@@ -19,6 +21,7 @@ from skipstone.ir.function import (
     Signature,
     check_arity,
     fixed,
+    int_literal,
     only_value,
     text_literal,
 )
@@ -27,7 +30,7 @@ from skipstone.ir.functions.text import check_text, map_elements
 from skipstone.ir.like import check_length, decode, fits
 from skipstone.ir.node import Node
 from skipstone.ir.session import CannotJudge, Session
-from skipstone.ir.values import Data
+from skipstone.ir.values import Data, bytes_of
 
 
 def _text_test(test: Callable[[bytes, bytes], bool], kernel: Callable[..., Any]) -> Function:
@@ -68,6 +71,7 @@ _SAFE_REGEX: Final = re.compile(
 # Java's `.` and `$` recognize more line ends than RE2's.
 _LINE_END: Final = "[\n\r\x85\u2028\u2029]"
 _MAX_REGEX_LENGTH: Final = 1000
+_GROUPS: Final = re.compile(r"\$(\d)(?!\d)")  # the groups that a replacement names
 
 
 def _rlike_signature(args: tuple[Node, ...], session: Session) -> Signature:
@@ -97,6 +101,106 @@ def _matches(shown: pa.Array, text: str) -> tuple[Data, Data]:
     return np.zeros(len(shown), np.int64), np.full(len(shown), VALUE_UNKNOWN, np.uint8)
 
 
+def _groups_in(pattern: str) -> int:
+    """Return the number of groups of a pattern that Java and RE2 read alike.
+
+    Raises:
+        CannotJudge: they may read it differently.
+    """
+    if len(pattern) <= _MAX_REGEX_LENGTH and _SAFE_REGEX.fullmatch(pattern):
+        with contextlib.suppress(re.error):
+            return re.compile(pattern).groups
+    raise CannotJudge("the regular expression has a form that Java and RE2 may read differently")
+
+
+def _extract_signature(args: tuple[Node, ...], session: Session) -> Signature:
+    check_arity(args, 2, 3)
+    check_text(args[0])
+    group = int_literal(args[2]) if len(args) == 3 else 1
+    if not 0 <= group <= _groups_in(text_literal(args[1])):
+        raise CannotJudge(f"the pattern has no group {group}")
+    return (ty.STRING, ty.STRING, *(ty.INT32 for _ in args[2:])), ty.STRING
+
+
+def _extract(call: Call, a: Data, pattern: Data, *group: Data) -> Any:
+    at = only_value(group[0]) if group else 1
+    change = functools.partial(_group, at=at)
+    changed, bad = _changed(_texts_of(a), only_value(pattern).decode(), change)
+    return bytes_of(changed), bad
+
+
+def _extract_column(call: Call, a: Any, pattern: bytes, at: int = 1) -> Any:
+    if not isinstance(a, pa.Array):
+        return None
+    return _changed(a, pattern.decode(), functools.partial(_group, at=int(at)))
+
+
+def _group(texts: pa.Array, pattern: str, at: int) -> pa.Array:
+    """Return what a group matches first in each text; "" if it matches nothing."""
+    named = _name_group(f"({pattern})", at)
+    found = pc.struct_field(pc.extract_regex(texts, pattern=named), [0])
+    return pc.fill_null(found, "")
+
+
+def _name_group(pattern: str, at: int) -> str:
+    """Return a pattern whose group number `at`, counted from 0, is the only one, with a name.
+
+    Example:
+        >>> _name_group("((a)(?:b)[(](c))", 2)
+        '(?:(?:a)(?:b)[(](?P<g>c))'
+    """
+    number = itertools.count()
+
+    def opened(m: re.Match[str]) -> str:
+        if m[0] != "(":
+            return m[0]
+        return "(?P<g>" if next(number) == at else "(?:"
+
+    return re.sub(r"\\.|\[[^\]]*\]|\(\?:|\(", opened, pattern)
+
+
+def _replace_signature(args: tuple[Node, ...], session: Session) -> Signature:
+    check_arity(args, 3)
+    check_text(args[0])
+    pattern, by = text_literal(args[1]), text_literal(args[2])
+    groups = _groups_in(pattern)
+    if re.match(pattern, "") is not None:
+        raise CannotJudge("a pattern that matches no character is not replaced here")
+    if set(_GROUPS.sub("", by)) & {"$", "\\"}:
+        raise CannotJudge("the replacement holds signs other than groups, such as $1")
+    if any(int(n) > groups for n in _GROUPS.findall(by)):
+        raise CannotJudge("the replacement names a group that the pattern lacks")
+    return (ty.STRING,) * 3, ty.STRING
+
+
+def _replace(call: Call, a: Data, pattern: Data, by: Data) -> Any:
+    changed, bad = _replaced(_texts_of(a), only_value(pattern).decode(), only_value(by).decode())
+    return bytes_of(changed), bad
+
+
+def _replace_column(call: Call, a: Any, pattern: bytes, by: bytes) -> Any:
+    return _replaced(a, pattern.decode(), by.decode()) if isinstance(a, pa.Array) else None
+
+
+def _replaced(texts: pa.Array, pattern: str, by: str) -> Any:
+    to = _GROUPS.sub(r"\\\1", by)
+    return _changed(
+        texts, pattern, lambda t, p: pc.replace_substring_regex(t, pattern=p, replacement=to)
+    )
+
+
+def _changed(texts: pa.Array, pattern: str, change: Callable[[pa.Array, str], pa.Array]) -> Any:
+    """Return changed texts; those with line ends are unknown if the pattern looks at them."""
+    try:
+        changed = change(texts, pattern)
+    except pa.ArrowInvalid:  # RE2 lacks a form of the pattern
+        return texts, np.full(len(texts), VALUE_UNKNOWN, np.uint8)
+    if not re.search(r"[.$]", pattern):
+        return changed, np.zeros(1, np.uint8)
+    ends = pc.match_substring_regex(texts, pattern=_LINE_END)
+    return changed, text_columns.numbers(ends) * VALUE_UNKNOWN
+
+
 def regex_prefix(pattern: str) -> tuple[str, bool]:
     """Return the literal prefix of every match of an anchored Java pattern.
 
@@ -117,6 +221,8 @@ def regex_prefix(pattern: str) -> tuple[str, bool]:
 
 
 FUNCTIONS: Final = {
+    "regexp_extract": Function(_extract_signature, _extract, bad="unknown", column=_extract_column),
+    "regexp_replace": Function(_replace_signature, _replace, bad="unknown", column=_replace_column),
     "has_prefix": _text_test(bytes.startswith, pc.starts_with),
     "has_suffix": _text_test(bytes.endswith, pc.ends_with),
     "has_part": _text_test(lambda a, b: b in a, pc.match_substring),

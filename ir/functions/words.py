@@ -5,6 +5,7 @@ They work on rows, and on containers in which all rows have one value.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
@@ -16,10 +17,11 @@ from skipstone.ir.function import VALUE_UNKNOWN, Call, Function, Signature, chec
 from skipstone.ir.functions import text_columns
 from skipstone.ir.functions.arithmetic import number
 from skipstone.ir.functions.text import MAX_LENGTH, Cut, check_text, cut, map_elements
+from skipstone.ir.interval import Interval, apply, merge, unknown
 from skipstone.ir.node import Node
 from skipstone.ir.session import CannotJudge, Session
 from skipstone.ir.types import DType, Kind
-from skipstone.ir.values import Data
+from skipstone.ir.values import Data, Values
 
 S, I = ty.STRING, ty.INT32
 
@@ -226,7 +228,54 @@ def _power(call: Call, a: Data, b: Data) -> Any:
     return out, np.where(whole, 0, VALUE_UNKNOWN).astype(np.uint8)
 
 
+def _join_signature(args: tuple[Node, ...], session: Session) -> Signature:
+    check_arity(args, 2, 1000)
+    for a in args:
+        check_text(a)
+    return (S,) * len(args), S
+
+
+_NONE: Final = np.full(1, None, object)
+
+
+def _join_rows(call: Call, args: tuple[Values, ...]) -> Values:
+    """Join texts with the first one between them; NULLs are left out."""
+    # Arrow's binary_join_element_wise with null_handling="skip" leaves out rows (26.0).
+    n = max(map(len, args))
+    by, *parts = (
+        np.where(np.broadcast_to(a.valid, n), np.broadcast_to(a.data, n), _NONE).tolist()
+        for a in args
+    )
+    out = np.empty(n, object)
+    out[:] = [
+        b"" if sep is None else sep.join(v for v in row if v is not None)
+        for sep, *row in zip(by, *parts, strict=True)
+    ]
+    may_raise = functools.reduce(np.logical_or, (a.may_raise for a in args))
+    return Values(S, out, args[0].valid, may_raise)
+
+
+def _join_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
+    """Compute containers whose arguments all have a single value; others may hold any text."""
+    told = [args[0], *(a for a in args[1:] if a.may_hold_any.any() or a.may_raise.any())]
+    known = functools.reduce(np.logical_and, (a.single & ~a.may_hold_null for a in told))
+    others = replace(
+        unknown(S),
+        may_hold_null=args[0].may_hold_null,
+        may_raise=functools.reduce(np.logical_or, (a.may_raise for a in args)),
+    )
+    if not known.any():
+        return others
+    join = Function(
+        _join_signature,
+        lambda call, by, *parts: map_elements(lambda by, *p: by.join(p), by, *parts),
+    )
+    where = np.broadcast_to(known, max(map(len, told)))
+    return merge(where, apply(call, join, tuple(a.take(where) for a in told)), others)
+
+
 FUNCTIONS: Final = {
+    "concat_ws": Function(_join_signature, interval=_join_interval, rows=_join_rows),
     "pow": Function(_two_doubles, _power, bad="unknown"),
     "overlay": _characters_or_bytes(_overlay, S, S, I, I, least=3),
     "trim_of": _characters(_stripped(True, True), S, S),

@@ -109,7 +109,7 @@ def test_patterns_that_keep_order(pattern, expected):
 
 
 @pytest.mark.parametrize(
-    "pattern", ["E", "MMM", "yyyyy", "ddd", "a hh", "[yyyy]", "'open", "x#", "{"]
+    "pattern", ["EEEEE", "MMMMM", "yyyyy", "ddd", "a hh", "[yyyy]", "'open", "x#", "{"]
 )
 def test_other_patterns_are_refused(pattern):
     with pytest.raises(CannotJudge):

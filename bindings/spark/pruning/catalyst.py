@@ -264,6 +264,12 @@ class _Reader:
             return self.opaque(tree, "the start is not understood")
         return Node(Op.CALL, args[:2], "locate")
 
+    def as_RegExpReplace(self, tree: Tree) -> Node:
+        *args, start = map(self.node, tree["parts"])
+        if start != literal(1, ty.INT32):
+            return self.opaque(tree, "the start is not understood")
+        return Node(Op.CALL, tuple(args), "regexp_replace")
+
     def as_TimestampAdd(self, tree: Tree) -> Node:
         return self.by_unit(tree, "add_units")
 
@@ -279,9 +285,7 @@ class _Reader:
         return call
 
     def as_UnixTimestamp(self, tree: Tree) -> Node:
-        """Translate seconds since 1970. Their format serves text alone, which is not judged."""
-        time, _, *settings = tree["parts"]
-        return self.call({**tree, "parts": [time, *settings]}, "unix_timestamp", 1)
+        return self.call(tree, "unix_timestamp", 2)
 
     as_ToUnixTimestamp = as_UnixTimestamp
 

@@ -30,8 +30,9 @@ CALLS: Final = {
     "Hour": ("hour", 1), "Minute": ("minute", 1), "Second": ("second", 1),
     "SecondWithFraction": ("seconds_of", 1),
     "TruncDate": ("trunc", 2), "TruncTimestamp": ("date_trunc", 2),
-    "DateFormatClass": ("date_format", 2),
+    "DateFormatClass": ("date_format", 2), "FromUnixTime": ("from_unixtime", 2),
     "DateAdd": ("date_add", 2), "DateSub": ("date_sub", 2), "DateDiff": ("datediff", 2),
+    "DayName": ("dayname", 1), "MonthName": ("monthname", 1), "NextDay": ("next_day", 2),
     "AddMonths": ("add_months", 2), "AddMonthsBase": ("add_months", 2),
     "MakeDate": ("make_date", 3),
     "UnixDate": ("unix_date", 1), "DateFromUnixDate": ("date_from_unix_date", 1),
@@ -52,6 +53,7 @@ CALLS: Final = {
     "StringReplace": ("replace", 3), "StringRepeat": ("repeat", 2),
     "StringTranslate": ("translate", 3), "StringLPad": ("lpad", 3), "StringRPad": ("rpad", 3),
     "StringInstr": ("instr", 2), "FindInSet": ("find_in_set", 2),
+    "RegExpExtract": ("regexp_extract", 3),
     "Ascii": ("ascii", 1), "Chr": ("chr", 1), "Hex": ("hex", 1), "Bin": ("bin", 1),
     "Md5": ("md5", 1), "Sha1": ("sha1", 1), "Sha2": ("sha2", 2), "Crc32": ("crc32", 1),
 }  # fmt: skip
@@ -68,6 +70,7 @@ VARIADIC: Final = {
     "Greatest": "greatest",
     "Least": "least",
     "Concat": "concat",
+    "ConcatWs": "concat_ws",
 }
 # The functions that are NULL where others raise; they have the classes of the others.
 TRIED: Final = {

@@ -29,7 +29,8 @@ class Setting(NamedTuple):
         pattern: What a text contains if the setting can change its meaning; "" for every text.
         strings: True if the pattern may be found in strings; else strings are left out.
         ansi: The only ANSI mode in which the setting matters, "true" or "false"; "" for both.
-        usual: The value under which Spark reads text as Skipstone does; "" for the default.
+        usual: The values under which Spark reads text as Skipstone does, with `|` between them; ""
+            for the default.
     """
 
     key: str
@@ -73,7 +74,14 @@ SETTINGS: Final = (
     Setting("spark.sql.functionResolution.sessionOrder", "second", r"\w\s*\("),
     # Under LEGACY, S means milliseconds, and days and offsets are those of Java's old classes.
     # Under EXCEPTION, Spark raises where both formatters differ. Source: `DateTimeFormatterHelper`.
-    Setting(POLICY, "CORRECTED", r"\bdate_format\b"),
+    Setting(POLICY, "CORRECTED", r"\b(?:date_format|from_unixtime)\b"),
+    # Under EXCEPTION, Spark raises for a text that only the old formatter reads.
+    Setting(
+        POLICY,
+        "CORRECTED",
+        r"\b(?:(?:try_)?to_(?:date|timestamp(?:_ntz)?)|(?:to_)?unix_timestamp)\b",
+        usual="CORRECTED|EXCEPTION",
+    ),
 )
 _ZONED: Final = re.compile(r"utc_timestamp|convert_timezone", re.IGNORECASE)
 # Zones, and other words. Texts of times name only zones with a slash.
@@ -102,7 +110,7 @@ def other_meaning(spark: Any, condition: object) -> str:
         if not re.search(setting.pattern, whole if setting.strings else bare, re.IGNORECASE):
             continue
         value = str(spark.conf.get(setting.key, setting.default))
-        if value.lower() == (setting.usual or setting.default).lower():
+        if value.lower() in (setting.usual or setting.default).lower().split("|"):
             continue
         if setting.ansi in ("", str(spark.conf.get(ANSI)).lower()):
             return f"{setting.key} is {value}"
@@ -113,6 +121,12 @@ def other_formats(spark: Any) -> str:
     """Return why a session formats times differently from Skipstone, or "" if it does not."""
     value = str(spark.conf.get(POLICY, "CORRECTED"))
     return "" if value.upper() == "CORRECTED" else f"{POLICY} is {value}"
+
+
+def other_readings(spark: Any) -> str:
+    """Return why a session reads times from text differently, or "" if it does not."""
+    value = str(spark.conf.get(POLICY, "CORRECTED"))
+    return "" if value.upper() in ("CORRECTED", "EXCEPTION") else f"{POLICY} is {value}"
 
 
 def require_usual_meaning(spark: Any, condition: object) -> None:
