@@ -78,7 +78,7 @@ UNKNOWN_FORMS = [
     "t = t + INTERVAL '10' DAY TO HOUR", "d = d + INTERVAL 1 MONTH 1 DAY",
     "t - n > INTERVAL '1 24:03:04' DAY TO SECOND",
     "struct(x, y).col1 = 1", "named_struct('a', x).a = 1", "array(x, y)[0] = 1",
-    "map('a', x)['a'] = 1", "struct(x AS a).a = 1", "(x, y) IN ((1, 2))", "mask(s) IN (s, 'a')",
+    "map('a', x)['a'] = 1", "struct(x AS a).a = 1", "(x, y) IN ((1, 2, 3))", "mask(s) IN (s, 'a')",
     "CAST(s AS DATE FORMAT 'yyyy') = d",
     "CAST(s AS INT DEFAULT 3 ON CONVERSION ERROR) = x",
     "CAST(s AS STRING COLLATE UTF8_LCASE) = 'a'", "s COLLATE UTF8_LCASE = 'a'",
