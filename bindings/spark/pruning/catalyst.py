@@ -329,7 +329,7 @@ def _interval_type(name: str) -> DType | None:
 
 
 def value_of(value: Any, dtype: DType | None) -> Node | None:
-    """Make a literal from a value in Spark's internal form; None if its type is not supported."""
+    """Make a literal from a value in Spark's internal form; None if it is not supported."""
     if dtype is None:
         return None
     if value is None:
@@ -348,6 +348,17 @@ def value_of(value: Any, dtype: DType | None) -> Node | None:
             )
         case Kind.DECIMAL, {"decimal": text}:
             return literal(ty.to_axis(Decimal(text), dtype), dtype)
-        case ((Kind.STRING | Kind.BINARY), {"bytes": text}):
+        case Kind.BINARY, {"bytes": text}:
+            return literal(bytes.fromhex(text), dtype)
+        case Kind.STRING, {"bytes": text} if _is_utf8(bytes.fromhex(text)):
             return literal(bytes.fromhex(text), dtype)
     return None
+
+
+def _is_utf8(text: bytes) -> bool:
+    """Return False for bytes that `CAST(... AS STRING)` left as they are."""
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

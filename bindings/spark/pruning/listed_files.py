@@ -96,7 +96,10 @@ class ListedFiles:
 def _array(values: Sequence[Any], arrow_type: pa.DataType) -> pa.Array:
     """Convert partition values from Spark's internal form to an Arrow array."""
     dtype = from_arrow(arrow_type)
-    axis = [None if (node := value_of(v, dtype)) is None else node.value for v in values]
+    nodes = [value_of(v, dtype) for v in values]
+    if any(node is None for node in nodes):
+        raise ValueError(f"a partition value of type {arrow_type} is not understood")
+    axis = [None if node is None else node.value for node in nodes]
     if pa.types.is_decimal(arrow_type):
         from decimal import Decimal
 
