@@ -61,14 +61,14 @@ def dataset_files(files: IcebergFiles, plan: Plan) -> Iterator[DatasetFile]:
 
 
 def _absent(
-    own: Iterable[pa.Field], wanted: Iterable[Any], partition: Mapping[str, pa.Scalar | str]
+    own: Iterable[pa.Field], wanted: Iterable[Any], partition: Mapping[int, pa.Scalar | str]
 ) -> dict[str, pa.Scalar]:
     """Return the values of the columns that a file lacks."""
     here, out = {_id(f) for f in own}, {}
     for f in wanted:
         if f.field_id in here:
             continue
-        value = partition.get(f.name, default_of(f))
+        value = partition.get(f.field_id, default_of(f))
         if isinstance(value, str):
             raise SourceError(value)
         out[f.name] = value

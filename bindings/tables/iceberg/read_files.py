@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -24,6 +23,7 @@ from skipstone.bindings.tables.iceberg.conform import (
 )
 from skipstone.bindings.tables.iceberg.deletes import FILE_PATH, FILE_POSITION, Delete
 from skipstone.bindings.tables.iceberg.fields import TableFields, field_of, path_to
+from skipstone.bindings.tables.iceberg.file_task import FileTask
 from skipstone.bindings.tables.iceberg.manifest import require_parquet
 from skipstone.bindings.tables.iceberg.partition import partition_of
 from skipstone.bindings.tables.iceberg.removed import (
@@ -63,29 +63,6 @@ class NotReadByPages(ValueError):
     """A file has to be read by row groups."""
 
 
-@dataclass(frozen=True, slots=True)
-class FileTask:
-    """A data file to read.
-
-    Attributes:
-        path, kind: Its path and format.
-        rows: Its physical rows; -1 is unknown.
-        size: Its bytes.
-        filtered: True if its rows must be filtered by the condition.
-        deletes: The deletes that may apply to it.
-        partition: Column name -> the value that all its rows have; a string says instead why the
-            value cannot be read. Columns that equality deletes compare are there, too.
-    """
-
-    path: str
-    kind: str
-    rows: int
-    size: int
-    filtered: bool
-    deletes: Sequence[Delete]
-    partition: Mapping[str, pa.Scalar | str]
-
-
 def tasks_of(files: IcebergFiles, wanted: RowSelection, plan: Plan) -> Tasks:
     """Return the tasks that read a plan's rows, one per file.
 
@@ -95,13 +72,13 @@ def tasks_of(files: IcebergFiles, wanted: RowSelection, plan: Plan) -> Tasks:
         plan: The plan.
     """
     kept, leaves = plan.kept.tolist(), files.table.fields.by_id
-    each = []
+    paths, each = files.table.fields.leaves, []
     for i in kept:
         filtered, (manifest, row) = bool(plan.verdicts[i] == Verdict.MAYBE), files.at(i)
         ((_, deletes),) = files.deletes.of_files(manifest, [row])
         spec = files.table.specs[manifest.spec]
         compared = (leaves[n].path[0] for d in deletes for n in d.equality if n in leaves)
-        partition = dict(partition_of(spec, manifest, row, {*wanted.needed(filtered), *compared}))
+        values = partition_of(spec, manifest, row, {*wanted.needed(filtered), *compared})
         each.append(
             FileTask(
                 manifest.paths[row].as_py(),
@@ -110,7 +87,7 @@ def tasks_of(files: IcebergFiles, wanted: RowSelection, plan: Plan) -> Tasks:
                 int(files.sizes[i]),
                 filtered,
                 deletes,
-                partition,
+                {paths[name,].id: value for name, value in values},
             )
         )
     mapping = files.table.source.name_mapping()
@@ -202,14 +179,17 @@ class FileReader(Reader):
         parsed = footer_of(ranges, heads)
         deleted = self._deleted_by_position(task, vectors) if task.deletes else None
         needed = self.wanted.needed(task.filtered)
-        fields = self.fields.iceberg.fields
+        fields = [f for f in self.fields.iceberg.fields if f.name in needed]
+        fixed = task.constants
         own, missing, convert = heads.once(
             parsed.head,
-            task.filtered,
-            lambda file: columns_of(file, [f for f in fields if f.name in needed], self.mapping),
+            (task.filtered, *fixed),
+            lambda file: columns_of(
+                file, [f for f in fields if f.field_id not in fixed], self.mapping
+            ),
         )
-        absent = [f for f in fields if f.name in missing] if missing else []
-        constants = {f.name: self._missing_value(f, task) for f in absent}
+        absent = [f for f in fields if f.name in missing or f.field_id in fixed]
+        constants = {f.name: task.value_of(f) for f in absent}
         return source, FileRead(task.path, parsed, ranges, None, own, constants, convert, deleted)
 
     def read(self, task: FileTask) -> Iterator[pa.RecordBatch]:
@@ -229,9 +209,7 @@ class FileReader(Reader):
         # These may come from older schemas, where a column was dropped. So they are read beside the
         # wanted columns, which cannot replace them.
         fields, start = [*wanted, *(top for top, _ in compared.values())], 0
-        for batch in self.batches(
-            task.path, task.kind, fields, lambda f: self._missing_value(f, task)
-        ):
+        for batch in self.batches(task.path, task.kind, fields, task.value_of, task.constants):
             keys = {
                 n: within(batch.column(len(wanted) + i), below)
                 for i, (n, (_, below)) in enumerate(compared.items())
@@ -249,7 +227,7 @@ class FileReader(Reader):
                 yield rows
 
     def batches(
-        self, path: str, kind: str, fields: Iterable[Any], missing: Any
+        self, path: str, kind: str, fields: Iterable[Any], missing: Any, fixed: Container[int] = ()
     ) -> Iterator[pa.RecordBatch]:
         """Yield columns of a file, found by id and converted to the table's types.
 
@@ -258,6 +236,7 @@ class FileReader(Reader):
             kind: The file's format.
             fields: The columns, as pyiceberg's top-level fields.
             missing: Returns the value of a field that the file lacks.
+            fixed: The ids of fields that count as missing, though the file may have them.
 
         Raises:
             SourceError: the file cannot be read, is not Parquet, or has neither ids nor a name
@@ -277,14 +256,15 @@ class FileReader(Reader):
                         "set the table property schema.name-mapping.default"
                     )
                 own = columns_by_id(file.schema_arrow, mapping)
-                found = [own[f.field_id][0] for f in fields if f.field_id in own]
+                read = [f.field_id for f in fields if f.field_id not in fixed]
+                found = [own[number][0] for number in read if number in own]
                 own_names = file.schema_arrow.names
                 names = list(dict.fromkeys(own_names[at] for at in found))
                 for batch in batches_of(file, path, names):
                     by_id = columns_by_id(batch.schema, mapping)
                     columns = []
                     for f in fields:
-                        if f.field_id in by_id:
+                        if f.field_id in by_id and f.field_id not in fixed:
                             at, below = by_id[f.field_id]
                             kind = batch.schema.field(at).type
                             columns.append(conform(batch.column(at), kind, f.field_type, below))
@@ -374,18 +354,6 @@ class FileReader(Reader):
             f"{d.path}: the equality delete compares the column {number}, which no schema of the "
             "table has outside of lists and maps"
         )
-
-    def _missing_value(self, f: Any, task: FileTask) -> pa.Scalar:
-        """Return the value of a column that a file lacks: its partition's, or else its default.
-
-        A dropped column has no partition. Source: Iceberg's specification, "Column Projection".
-        """
-        value = task.partition.get(f.name)
-        if value is None or self.fields.iceberg.find_field(f.name).field_id != f.field_id:
-            return default_of(f)
-        if isinstance(value, str):
-            raise SourceError(value)
-        return value
 
 
 def _is_local(path: str) -> bool:

@@ -4,7 +4,10 @@ import datetime as dt
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
+from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
+from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import (
     DateType,
     DoubleType,
@@ -23,7 +26,9 @@ import skipstone as ss
 from tests.support.tables.iceberg_tables import (
     commit,
     data_file,
+    equality_deletes,
     make,
+    with_ids,
 )
 
 
@@ -84,6 +89,37 @@ def test_columns_that_files_lack(tmp_path):
         t.plan(columns=["l"]).to_arrow().num_rows == 2
         and t.plan("u IS NOT NULL", columns=["m"]).to_arrow().num_rows == 0
     )
+
+
+NAMES = '[{"field-id": 1, "names": ["x"]}, {"field-id": 2, "names": ["p"]}]'
+
+
+@pytest.mark.parametrize("named", [False, True], ids=["ids", "name mapping"])
+@pytest.mark.parametrize("own", [[7, 8, 9], ["b", None, "a"], ["a", "a", "a"]], ids=str)
+@pytest.mark.parametrize("partition", ["a", None])
+@pytest.mark.parametrize("deleted", [False, True])
+def test_a_column_that_the_partition_also_has(named, own, partition, deleted, tmp_path):
+    """The partition's value counts, as in Spark, though the file has other values or types."""
+    kinds = Schema(NestedField(1, "x", LongType()), NestedField(2, "p", StringType()))
+    spec = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "p"))
+    source, path = make(tmp_path, kinds, spec), f"{tmp_path}/added.parquet"
+    rows = pa.table({"x": [1, 2, 3], "p": own})
+    if named:
+        with source.transaction() as update:
+            update.set_properties({"schema.name-mapping.default": NAMES})
+    else:
+        rows = rows.cast(with_ids([("x", pa.int64(), 1), ("p", rows.schema.field("p").type, 2)]))
+    pq.write_table(rows, path)
+    source = commit(source.refresh(), [data_file(path, (partition,), 3)])
+    if deleted:
+        source = equality_deletes(source, pa.table({"x": [9]}), [1], (partition,))
+    table = ss.scan_iceberg(source)
+    matching = "p = 'a'" if partition else "p IS NULL"
+    for where in (None, matching, f"x > 0 AND {matching}", f"x <= 1 OR {matching}"):
+        expected = [{"x": x, "p": partition} for x in (1, 2, 3)]
+        assert table.plan(where).to_arrow().to_pylist() == expected, where
+    for where in ("p = 'b'", "x > 5 OR p = 'b'", "x > 5 AND p IS NOT NULL"):
+        assert table.plan(where).to_arrow().num_rows == 0, where
 
 
 def nested_file(folder, schema):
