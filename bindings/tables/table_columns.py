@@ -16,6 +16,8 @@ from skipstone.ir.errors import SourceError, clip
 # What Delta and Iceberg call the parts of lists and maps -> Arrow's attribute with their type.
 PARTS: Final = {"element": "value_type", "key": "key_type", "value": "item_type"}
 FIELD_ID: Final = b"PARQUET:field_id"  # pyarrow's key of a Parquet column's id
+# Arrow casts no other layouts of lists (pyarrow 26).
+LISTS: Final = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
 # The first Julian day, in microseconds since 1970. Spark writes earlier days as negative numbers,
 # and so do late days whose number overflows. Arrow misreads both; it always reads the late ones as
 # days before the first.
@@ -89,7 +91,7 @@ def to_table_type(values: pa.Array, arrow_type: pa.DataType) -> pa.Array:
         return pc.cast(
             pc.cast(pc.cast(values, pa.timestamp(arrow_type.unit)), pa.int64()), arrow_type
         )
-    if any(is_(arrow_type) and is_(values.type) for is_ in (pa.types.is_list, pa.types.is_map)):
+    if have_parts(values.type, arrow_type):
         return with_parts(
             values,
             arrow_type,
@@ -130,6 +132,25 @@ def variants(values: pa.Array, arrow_type: pa.DataType) -> pa.Array:
     return pa.StructArray.from_arrays(children, fields=list(arrow_type), mask=pc.is_null(values))
 
 
+def have_parts(own: pa.DataType, arrow_type: pa.DataType) -> bool:
+    """Return True if two types are both lists, in some of Arrow's layouts, or both maps.
+
+    pyiceberg and Polars write large lists, and their files say so.
+    """
+    return any(is_(own) and is_(arrow_type) for is_ in (_is_list, pa.types.is_map))
+
+
+def list_of(field: pa.Field, like: pa.DataType) -> pa.DataType:
+    """Return the type of lists of a field, in the layout of another type of lists."""
+    if pa.types.is_large_list(like):
+        return pa.large_list(field)
+    return pa.list_(field, like.list_size if pa.types.is_fixed_size_list(like) else -1)
+
+
+def _is_list(t: pa.DataType) -> bool:
+    return any(is_(t) for is_ in LISTS)
+
+
 def with_parts(
     values: pa.Array, arrow_type: pa.DataType, convert: Callable[[pa.Array, str], pa.Array]
 ) -> pa.Array:
@@ -141,11 +162,14 @@ def with_parts(
         convert: Called with the items of lists and "element", or with the keys of maps and "key",
             then their values and "value"; returns them as `arrow_type` has them.
     """
-    if pa.types.is_list(arrow_type):
-        items = convert(values.flatten(), "element")
-        return pa.ListArray.from_arrays(
-            _offsets_of(values), items, type=arrow_type, mask=pc.is_null(values)
+    if _is_list(arrow_type):
+        lists, to = pa.list_(values.type.value_field), pa.list_(arrow_type.value_field)
+        plain_lists = values if values.type == lists else pc.cast(values, lists)
+        items = convert(plain_lists.flatten(), "element")
+        out = pa.ListArray.from_arrays(
+            _offsets_of(plain_lists), items, type=to, mask=pc.is_null(plain_lists)
         )
+        return out if to == arrow_type else pc.cast(out, arrow_type)
     whole = values if not values.offset else pa.concat_arrays([values])
     keys, items = convert(whole.keys, "key"), convert(whole.items, "value")
     return pa.MapArray.from_arrays(

@@ -42,7 +42,13 @@ from skipstone.bindings.tables.read import (
     read_files_in_order,
 )
 from skipstone.bindings.tables.row_ranges import RowRanges
-from skipstone.bindings.tables.table_columns import FIELD_ID, PARTS, variants, with_parts
+from skipstone.bindings.tables.table_columns import (
+    FIELD_ID,
+    PARTS,
+    have_parts,
+    variants,
+    with_parts,
+)
 from skipstone.ir import compute as pc
 from skipstone.ir.arrow import arrow_of, python_array
 from skipstone.ir.errors import SourceError, clip, describe_error
@@ -346,7 +352,7 @@ def conform(
             children.append(conform(part, f["type"], field.type, mapped, by_id))
         is_null = pc.is_null(values)
         return pa.StructArray.from_arrays(children, fields=list(arrow_type), mask=is_null)
-    if any(is_(arrow_type) and is_(values.type) for is_ in (pa.types.is_list, pa.types.is_map)):
+    if have_parts(values.type, arrow_type):
         return with_parts(
             values,
             arrow_type,

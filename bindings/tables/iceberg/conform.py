@@ -10,7 +10,13 @@ import pyarrow as pa
 
 from skipstone.bindings.tables.iceberg.fields import arrow_of
 from skipstone.bindings.tables.parquet.pages.read_pages import MatchedColumns
-from skipstone.bindings.tables.table_columns import FIELD_ID, PARTS, variants, with_parts
+from skipstone.bindings.tables.table_columns import (
+    FIELD_ID,
+    PARTS,
+    have_parts,
+    variants,
+    with_parts,
+)
 from skipstone.ir import compute as pc
 from skipstone.ir.arrow import repeated
 
@@ -43,7 +49,7 @@ def conform(
                 children.append(repeated(default_of(f), len(values)))
         mask = pc.is_null(values) if values.null_count else None
         return pa.StructArray.from_arrays(children, fields=list(to), mask=mask)
-    if (t.is_list(to) and t.is_list(own)) or (t.is_map(to) and t.is_map(own)):
+    if have_parts(own, to):
         return with_parts(
             values,
             to,

@@ -16,6 +16,7 @@ from skipstone.bindings.tables.parquet.declared_types import (
     noted_paths,
     with_notes,
 )
+from skipstone.bindings.tables.table_columns import have_parts, list_of
 from skipstone.ir.cached import cached_property
 from skipstone.ir.errors import SourceError, describe_error
 from skipstone.ir.node import Path
@@ -283,15 +284,15 @@ def _type_spelled_like(t: pa.DataType, merged: pa.DataType) -> pa.DataType:
         return t
     if pa.types.is_struct(t) and pa.types.is_struct(merged):
         return pa.struct(list(_spelled_like(t, merged)))
-    if pa.types.is_list(t) and pa.types.is_list(merged):
-        return pa.list_(_part_spelled_like(t.value_field, merged.value_field))
-    if pa.types.is_map(t) and pa.types.is_map(merged):
+    if not have_parts(t, merged):
+        return t
+    if pa.types.is_map(t):
         key, item = (
             _part_spelled_like(getattr(t, part), getattr(merged, part))
             for part in ("key_field", "item_field")
         )
         return pa.map_(key, item, t.keys_sorted)
-    return t
+    return list_of(_part_spelled_like(t.value_field, merged.value_field), t)
 
 
 def _part_spelled_like(field: pa.Field, merged: pa.Field) -> pa.Field:

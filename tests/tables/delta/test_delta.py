@@ -9,6 +9,7 @@ from urllib.parse import unquote
 import deltalake
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import skipstone as ss
@@ -248,3 +249,32 @@ def test_files_that_lack_a_column_or_have_a_narrower_one(tmp_path):
     ]
     assert xs(table, "y IS NULL") == [1]
     assert len(table.plan("x = 1").files) == 1
+
+
+@pytest.mark.parametrize("mode", ["none", "name"])
+@pytest.mark.parametrize("layout", [pa.list_, pa.large_list])
+def test_fields_of_lists_in_each_layout(layout, mode, tmp_path):
+    """delta-rs keeps the large lists of Polars. Their fields are found by physical name."""
+    described = delta_schema("x BIGINT, l ARRAY<STRUCT<a: BIGINT, b: STRING>>")
+    below = described["fields"][1]["type"]["elementType"]["fields"]
+    own, features = "A", ()
+    if mode == "name":
+        own, features = "physical", ("columnMapping",)
+        for f, name in zip((*described["fields"], *below), ("x", "l", own, "a"), strict=True):
+            f["metadata"]["delta.columnMapping.physicalName"] = name
+    log = Log(
+        tmp_path / "t",
+        described,
+        configuration={"delta.columnMapping.mode": mode},
+        features=features,
+    )
+    lists = pa.array([[{own: 1}, None], None], layout(pa.struct([(own, pa.int32())])))
+    file = log.folder / "one.parquet"
+    action = log.written(Written([], path=file.name, stats=None))
+    pq.write_table(pa.table({"x": [1, 2], "l": lists}), file)
+    action["add"]["size"] = file.stat().st_size
+    log.commit(action)
+    assert ss.scan_delta(log.folder).plan().to_arrow().to_pylist() == [
+        {"x": 1, "l": [{"a": 1, "b": None}, None]},
+        {"x": 2, "l": None},
+    ]

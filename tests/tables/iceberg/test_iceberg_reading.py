@@ -143,6 +143,32 @@ def nested_file(folder, schema):
     return f"{folder}/nested.parquet"
 
 
+@pytest.mark.parametrize("layout", [pa.list_, pa.large_list, lambda item: pa.list_(item, 2)])
+def test_fields_of_lists_in_each_layout(layout, tmp_path):
+    """pyiceberg writes large lists. Fields are found by id, and absent ones have defaults."""
+    item = StructType(NestedField(3, "a", IntegerType()), NestedField(4, "b", StringType()))
+    kinds = Schema(NestedField(1, "l", ListType(2, item, element_required=False)))
+    source, path = make(tmp_path, kinds, format_version="3"), f"{tmp_path}/one.parquet"
+    fields = pa.struct(with_ids([("a", pa.int32(), 3), ("b", pa.string(), 4)]))
+    element = pa.field("element", fields, metadata={"PARQUET:field_id": "2"})
+    schema = with_ids([("l", layout(element), 1)])
+    lists = [[{"a": 1, "b": "x"}, None], None, [{"a": None, "b": "y"}, {"a": 2, "b": None}]]
+    pq.write_table(pa.table([pa.array(lists, schema.field("l").type)], schema=schema), path)
+    source = commit(source, [data_file(path, (), 3)])
+    with source.update_schema() as update:
+        update.rename_column(("l", "element", "a"), "c")
+        update.update_column(("l", "element", "a"), LongType())
+        update.delete_column(("l", "element", "b"))
+    with source.update_schema() as update:
+        update.add_column(("l", "b"), LongType())
+        update.add_column(("l", "d"), StringType(), default_value="old")
+    table = ss.scan_iceberg(source.refresh())
+    first, second = ([{"c": c, "b": None, "d": "old"} for c in pair] for pair in ([1], [None, 2]))
+    expected = [{"l": [*first, None]}, {"l": None}, {"l": second}]
+    assert table.plan().to_arrow().to_pylist() == expected
+    assert table.plan("l IS NOT NULL").to_arrow().to_pylist() == [expected[0], expected[2]]
+
+
 def test_nested_values(tmp_path):
     """Lists and maps of structs whose fields were renamed, added and promoted."""
     kinds = Schema(

@@ -154,6 +154,21 @@ def test_names_in_another_case_are_one_column(tmp_path):
     assert [both(table, w) for w in ("A = 1", "a = 2", "b IS NULL")] == [1, 1, 1]
 
 
+LISTS = (pa.list_, pa.large_list, lambda item: pa.list_(item, 1))
+
+
+@pytest.mark.parametrize("first", LISTS, ids=["list", "large", "fixed"])
+@pytest.mark.parametrize("second", LISTS, ids=["list", "large", "fixed"])
+def test_fields_in_lists_of_several_layouts_are_one_field(first, second, tmp_path):
+    """pyarrow and Polars note in a file that its lists are large, or of a fixed size."""
+    for name, layout, item in (("a", first, {"X": 1}), ("b", second, {"x": 2, "y": 3})):
+        kinds = pa.struct([(field, pa.int64()) for field in item])
+        rows = pa.array([[item]], layout(kinds))
+        pq.write_table(pa.table({"l": rows}), tmp_path / f"{name}.parquet")
+    found = ss.scan_parquet(tmp_path / "*.parquet").plan().to_arrow().to_pylist()
+    assert found == [{"l": [{"X": 1, "y": None}]}, {"l": [{"X": 2, "y": 3}]}]
+
+
 def test_names_of_fields_in_another_case_are_one_field(tmp_path):
     pairs = pa.map_(pa.string(), pa.struct([("X", pa.int64())]))
     small = pa.map_(pa.string(), pa.struct([("x", pa.int64())]))
