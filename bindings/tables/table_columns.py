@@ -11,7 +11,7 @@ import pyarrow as pa
 from skipstone.bindings.tables.char_columns import padded
 from skipstone.ir import compute as pc
 from skipstone.ir.arrow import arrow_of, int64_of, plain
-from skipstone.ir.errors import SourceError, clip
+from skipstone.ir.errors import SourceError, clip, describe_error
 
 # What Delta and Iceberg call the parts of lists and maps -> Arrow's attribute with their type.
 PARTS: Final = {"element": "value_type", "key": "key_type", "value": "item_type"}
@@ -57,10 +57,14 @@ def to_table_columns(
     fields: list[pa.Field],
     own_names: dict[str, str],
     constants: dict[str, pa.Scalar],
+    path: str,
 ) -> pa.RecordBatch:
-    """Return a batch with the table's columns.
+    """Return a batch of the file at `path` with the table's columns.
 
     Partition values are repeated, absent columns are NULL, types are widened, and CHAR is padded.
+
+    Raises:
+        SourceError: a value does not fit the table's type.
     """
     n = batch.num_rows
     columns = []
@@ -68,7 +72,15 @@ def to_table_columns(
         if f.name in constants:
             columns.append(pa.repeat(constants[f.name], n))
         elif f.name in own_names:
-            columns.append(padded(to_table_type(batch.column(own_names[f.name]), f.type), f))
+            values = batch.column(own_names[f.name])
+            try:
+                columns.append(padded(to_table_type(values, f.type), f))
+            except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as e:
+                raise SourceError(
+                    f"{path}: its column {f.name!r} of type {values.type} does not fit the table's "
+                    f"type {f.type} ({describe_error(e)}); leave the column out (columns=), or "
+                    "give a type that fits by scan_hive(..., schema=)"
+                ) from e
         else:
             columns.append(pa.nulls(n, f.type))
     return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))

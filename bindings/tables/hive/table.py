@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
@@ -38,9 +38,10 @@ from skipstone.bindings.tables.partition_values import constant_statistics
 from skipstone.bindings.tables.partitions import partition_column, partition_fields
 from skipstone.bindings.tables.table import Table
 from skipstone.ir.cached import cached_property
-from skipstone.ir.errors import SourceError
+from skipstone.ir.errors import SourceError, UnknownColumn
 from skipstone.ir.node import Path
 from skipstone.ir.outcome import Verdict
+from skipstone.ir.types import NULL, leaves_of
 from skipstone.kernels.pack.columns import ColumnStatistics
 from skipstone.kernels.pack.planes import Mask
 
@@ -179,11 +180,27 @@ class HiveTable(Table):
     def answer(self, request: PlanRequest) -> Plan:
         """Return the plan of a request; its containers are row groups of the listed folders."""
         predicate, filters = request.predicate(self.schema), request.filters(self.schema)
-        folders, num_skipped = self._list_folders(predicate, self._complete(filters))
+        nulls = self._null_columns_of(predicate)
+        folders, num_skipped = self._list_folders(
+            None if nulls else predicate, self._complete(filters)
+        )
         part = self._part(folders, num_skipped) if num_skipped else self.whole
+        for path in nulls:
+            part.refuse_values(path)
         dynamic = None if filters is None else filters.filters
         with self._meter.phase("planning"):
             return plan_table(part, replace(request, where=predicate, dynamic=dynamic))
+
+    def _null_columns_of(self, predicate: PruningPredicate | None) -> list[Path]:
+        """Return the columns of type NULL that a condition names.
+
+        The first file gives the types, so other files may hold values in these columns. The
+        predicate takes them for NULL in every row.
+        """
+        if predicate is None:
+            return []
+        nulls = [path for path, leaf in leaves_of(self._data).items() if leaf.dtype == NULL]
+        return [path for path in nulls if _names(predicate, self.schema, path)]
 
     def _complete(self, filters: DynamicFilters | None) -> DynamicFilters | None:
         """Return the filters whose keys are known by now, which can rule out folders."""
@@ -241,6 +258,28 @@ class HiveTable(Table):
     def __repr__(self) -> str:
         partitions = ", ".join(self.partition_columns) or "nothing"
         return f"HiveTable({self.root}, partitioned by {partitions}, {self._shown_columns()})"
+
+
+def _names(predicate: PruningPredicate, schema: pa.Schema, path: Path) -> bool:
+    """Return True if a condition names a column: it cannot be bound without this column."""
+    try:
+        PruningPredicate(
+            predicate.source, pa.schema(_fields_without(schema, path)), **predicate.settings
+        )
+    except UnknownColumn:
+        return True
+    return False
+
+
+def _fields_without(fields: Iterable[pa.Field], path: Path) -> list[pa.Field]:
+    """Return fields without the column at a path, which may be a field of a struct."""
+    (name, *inner), out = path, []
+    for f in fields:
+        if f.name != name:
+            out.append(f)
+        elif inner:
+            out.append(f.with_type(pa.struct(_fields_without(f.type, tuple(inner)))))
+    return out
 
 
 def scan_hive(

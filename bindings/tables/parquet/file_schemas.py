@@ -20,7 +20,7 @@ from skipstone.bindings.tables.table_columns import have_parts, list_of
 from skipstone.ir.cached import cached_property
 from skipstone.ir.errors import SourceError, describe_error
 from skipstone.ir.node import Path
-from skipstone.ir.types import DType, leaves_of
+from skipstone.ir.types import NULL, DType, leaves_of
 
 # A column's type in a file, Parquet's type, and the bytes of a value of fixed length.
 StoredType = tuple[DType, str, int]
@@ -106,6 +106,12 @@ class FileSchema:
                 return False
             fields = [matches[0].type.field(i) for i in range(matches[0].type.num_fields)]
         return False
+
+    def may_hold_values(self, path: Path) -> bool:
+        """Return True unless the file certainly lacks a column or gives it the type NULL."""
+        own = self.own(path)
+        leaf = None if own is None else leaves_of(self.schema).get(own)
+        return not self.lacks(path) if leaf is None else leaf.dtype != NULL
 
     def respelled(self, path: Path) -> Path | None:
         """Return a path up to the first name that the file spells differently, as the file does.
@@ -215,7 +221,8 @@ def _common_schema(schemas: tuple[FileSchema, ...]) -> pa.Schema:
         except (pa.ArrowInvalid, pa.ArrowTypeError) as e:
             raise SourceError(
                 f"{f.example}: its columns do not fit those of the other files "
-                f"({describe_error(e)})"
+                f"({describe_error(e)}); scan the files of each type by themselves, or give "
+                "types to read by scan_hive(..., schema=)"
             ) from e
     assert merged is not None
     counts = Counter(name.lower() for name in merged.names)

@@ -375,7 +375,7 @@ class GroupReader(Reader):
                 )
                 for batch in batches_of(reader, path, list(own_names.values()), task.groups):
                     rows = self.wanted.select(
-                        to_table_columns(batch, fields, own_names, constants), filtered
+                        to_table_columns(batch, fields, own_names, constants, path), filtered
                     )
                     if rows.num_rows:
                         yield rows

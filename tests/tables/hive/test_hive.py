@@ -192,7 +192,9 @@ def test_files_are_read_with_the_schema_of_the_first(tmp_path):
         1,
     ]  # bounds of a type that does not fit are unknown
     assert table.plan("y IS NULL").verdicts.tolist() == [0, 2, 1]
-    with pytest.raises(ss.SourceError, match=r"k=2/a\.parquet: reading row groups"):
+    with pytest.raises(
+        ss.SourceError, match=r"k=2/a\.parquet: its column 'x' of type int64 .* int32 .*; leave"
+    ):
         table.plan("x = 2").to_arrow()
     kept = ss.scan_hive(tmp_path, schema=pa.schema([("x", pa.int32()), ("z", pa.int64())]))
     kept.save_stats()  # with all columns, each in its widest type
@@ -230,6 +232,32 @@ def test_a_file_changed_after_planning_is_an_error(tmp_path):
         match=r"a\.parquet: the file had \d+ bytes when it was planned, and has \d+ now; ",
     ):
         plan.to_arrow()
+
+
+EMPTY = pa.table({"id": [0], "x": pa.nulls(1), "st": pa.array([{"a": None}])})
+FULL = pa.table({"id": [1], "x": ["v"], "st": [{"a": 7}]})
+NULL_TESTS = ["x IS NOT NULL", "x IS NULL", "x = 'v'", "st.a = 7 OR id = 5", "id = 1 AND st.a > 0"]
+
+
+@pytest.mark.parametrize("where", NULL_TESTS)
+def test_columns_without_a_type_in_the_first_file_lose_no_row(tmp_path, where):
+    write(tmp_path / "k=1" / "a.parquet", EMPTY)
+    write(tmp_path / "k=2" / "a.parquet", FULL)
+    table = ss.scan_hive(tmp_path)
+    name = "st.a" if "st.a" in where else "x"
+    with pytest.raises(ss.SourceError, match=rf"k=2/a\.parquet: its column {name} .* schema="):
+        table.plan(where)
+    assert table.plan("id = 1 AND k = 2", columns=["id"]).to_arrow()["id"].to_pylist() == [1]
+    typed = ss.scan_hive(tmp_path, schema=FULL.schema)
+    assert typed.plan(where).count() == ss.scan_parquet(tmp_path).plan(where).count() == 1
+
+
+def test_columns_without_a_type_in_every_file_are_null(tmp_path):
+    write(tmp_path / "k=1" / "a.parquet", EMPTY)
+    write(tmp_path / "k=2" / "a.parquet", EMPTY.drop_columns(["x"]))
+    table = ss.scan_hive(tmp_path)
+    assert table.plan("x IS NULL AND st.a IS NULL").count() == 2
+    assert table.plan("x = 'v' OR st.a = 7").count() == 0
 
 
 def test_a_limit_stops_at_the_first_files(tmp_path):
