@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 from collections.abc import Mapping, Sequence
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 import pyarrow.fs as pafs
 
-from skipstone.bindings.location import ENDPOINTS, HTTP, REFUSED, SCHEME_ALIASES, unreachable
+from skipstone.bindings.location import ENDPOINTS, HTTP, REFUSED, SCHEME_ALIASES, shown, unreachable
+from skipstone.ir.errors import SourceError
 
 
 def filesystem_at(text: str, scheme: str) -> tuple[pafs.FileSystem, str]:
@@ -23,6 +25,8 @@ def filesystem_at(text: str, scheme: str) -> tuple[pafs.FileSystem, str]:
         from skipstone.bindings.web import web_files
 
         return web_files(name), text
+    if name == "file":
+        return _local_files(text)
     uri = f"{name}{text[len(scheme) :]}"
     options = parse_qs(urlsplit(uri).query)
     try:
@@ -34,6 +38,41 @@ def filesystem_at(text: str, scheme: str) -> tuple[pafs.FileSystem, str]:
     except REFUSED as e:
         raise unreachable(text, e) from e
     return fs, path.rstrip("/") or "/"
+
+
+def _local_files(text: str) -> tuple[pafs.FileSystem, str]:
+    """Return the local file system and the path of a file URI.
+
+    PyIceberg and other writers put paths into URIs unescaped. So text that is no URI is taken as it
+    is, and so is text that names an existing file only as it is.
+
+    Raises:
+        SourceError: it names another host, or a `?` or `#` would cut the path, so that another
+            folder would be read.
+    """
+    rest = text.partition(":")[2]
+    if cut := re.search(r"[?#]", rest):
+        safe = "/%*[]" if re.fullmatch(r"([^%]|%[0-9A-Fa-f]{2})*", rest) else "/*[]"
+        spelled = shown(f"file:{quote(rest, safe=safe)}")
+        raise SourceError(
+            f"{shown(text)}: in a file URI, {cut[0]!r} ends the path; write {spelled}, or the path "
+            "without file://"
+        )
+    local = pafs.LocalFileSystem()
+    plain = rest.removeprefix("//")
+    if not plain.startswith("/"):
+        raise SourceError(
+            f"{shown(text)}: a file URI names a path of this machine, from its root: expected "
+            "file:///folder/table, or the path without file://"
+        )
+    try:
+        found = local.from_uri(text)[1]
+    except REFUSED:
+        found = plain
+    other = plain if plain != found else unquote(plain)
+    if other != found and not os.path.exists(found) and os.path.exists(other):
+        found = other
+    return local, found.rstrip("/") or "/"
 
 
 def _check_s3_host(options: Mapping[str, Sequence[str]]) -> None:

@@ -6,7 +6,9 @@ import re
 import pandas as pd
 import pyarrow as pa
 import pyarrow.fs as pafs
+import pyarrow.parquet as pq
 import pytest
+from pyiceberg.catalog.memory import InMemoryCatalog
 
 import skipstone as ss
 
@@ -28,6 +30,31 @@ NAMES = [
 ]  # fmt: skip
 
 
+#    file URI           message
+FILE_URIS = [
+    ("file:///a#b/t",    r"in a file URI, '#' ends the path; write file:///a%23b/t, or the path"),
+    ("file:///a?/*",     r"in a file URI, '\?' ends the path; write file:///a%3F/\*, or the path"),
+    ("file://host/t",    r"a file URI names a path of this machine.*: expected file:///folder"),
+    ("file:///no/a b",   r"file:///no/a b does not exist"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("where, message", FILE_URIS)
+def test_malformed_file_uris(where, message):
+    with pytest.raises(ss.SourceError, match=message):
+        ss.scan(where)
+
+
+@pytest.mark.parametrize("name", ["t#1", "t?1"])
+def test_a_file_uri_never_opens_the_folder_of_a_shorter_name(tmp_path, name):
+    for folder, x in (("t", 1), (name, 2)):
+        (tmp_path / folder).mkdir()
+        pq.write_table(pa.table({"x": [x]}), tmp_path / folder / "a.parquet")
+    with pytest.raises(ss.SourceError, match="ends the path"):
+        ss.scan(f"file://{tmp_path}/{name}")
+    assert ss.scan((tmp_path / name).as_uri()).plan().min("x") == 2
+
+
 @pytest.mark.parametrize("where, message", NAMES)
 def test_malformed_uris(where, message):
     with pytest.raises(ss.SourceError, match=message):
@@ -43,3 +70,29 @@ def test_rows_in_memory_are_no_location():
     for rows in (pa.table({"x": [1]}), pd.DataFrame({"x": [1]})):
         with pytest.raises(ss.SourceError, match="rows in memory need no scan: write them to"):
             ss.scan(rows)
+
+
+@pytest.mark.parametrize("name", ["a b", "é", "100%", "a%20b", "[x]"])
+def test_a_file_uri_may_be_escaped_or_not(tmp_path, name):
+    (tmp_path / name).mkdir()
+    pq.write_table(pa.table({"x": [1]}), tmp_path / name / "a.parquet")
+    for uri in (f"file://{tmp_path}/{name}", (tmp_path / name).as_uri(), f"file:{tmp_path}/{name}"):
+        assert ss.scan(uri).plan().count() == 1, uri
+
+
+def test_an_escaped_name_wins_over_an_unescaped_one(tmp_path):
+    for name, x in (("a b", 1), ("a%20b", 2)):
+        (tmp_path / name).mkdir()
+        pq.write_table(pa.table({"x": [x]}), tmp_path / name / "a.parquet")
+    assert ss.scan(f"file://{tmp_path}/a%20b").plan().min("x") == 1
+    assert ss.scan(f"file://{tmp_path}/a%2520b").plan().min("x") == 2
+
+
+def test_an_iceberg_table_in_a_folder_with_a_blank_opens_by_its_metadata_file(tmp_path):
+    (tmp_path / "my lake").mkdir()
+    catalog = InMemoryCatalog("c", warehouse=f"file://{tmp_path}/my lake")
+    catalog.create_namespace("db")
+    table = catalog.create_table("db.t", pa.schema([("x", pa.int64())]))
+    table.append(pa.table({"x": [1, 2, 3]}))
+    assert " " in table.metadata_location
+    assert ss.scan(table.metadata_location).plan("x >= 2").to_arrow()["x"].to_pylist() == [2, 3]
