@@ -20,7 +20,7 @@ from skipstone.bindings.layout.statements import Statement, statements_for
 from skipstone.bindings.layout.workload import Query, Workload, workload_of
 from skipstone.bindings.predicates.predicate import PruningPredicate
 from skipstone.ir.errors import PredicateError, counted
-from skipstone.ir.node import columns_of, show_path, sql_path
+from skipstone.ir.node import Path, columns_of, show_path, sql_path
 from skipstone.ir.types import Leaf, leaves_of, to_axis
 
 if TYPE_CHECKING:
@@ -34,6 +34,9 @@ CURRENT: Final = "current layout"  # the label of the layout that the table has
 MAX_ADVISED_SHARE: Final = 0.95
 # Without a workload, this many values of each column are searched for instead.
 SEARCHES_PER_COLUMN: Final = 9
+# Each column is tried as a sort key of all searches, so the time grows with the square of their
+# number. Delta's writers collect statistics for as many by default.
+MAX_SEARCHED_COLUMNS: Final = 32
 
 
 def advise(
@@ -54,13 +57,16 @@ def advise(
     leaves = leaves_of(table.schema)
     partitions = tuple((p,) for p in table.partition_columns)
     if workload is None:
-        used = [leaf for leaf in leaves.values() if leaf.dtype.ordered]
+        every = [leaf for leaf in leaves.values() if leaf.dtype.ordered]
+        used = _searched(every, partitions)
+        untried = len(every) - len(used)
     else:
         parsed = workload_of(
             workload, table.schema, name=name and name.split(".")[-1], folder=_folder(table),
             timezone=timezone,
         )  # fmt: skip
         used = [leaves[p] for p in parsed.paths if p in leaves]
+        untried = 0
     needed = {leaf.path: leaf for leaf in used if leaf.dtype.ordered}
     needed |= {p: leaves[p] for p in partitions if p in leaves and leaves[p].dtype.ordered}
     rows = _rows(plan, list(needed.values()), wanted) if len(plan.verdicts) else None
@@ -74,7 +80,16 @@ def advise(
             partition_by=partitions, format=_format(table),
         )
     )  # fmt: skip
-    return _report(table, plan, parsed, judged, rows, used, name, target, workload is not None)
+    return _report(
+        table, plan, parsed, judged, rows, used, name, target, workload is not None, untried
+    )
+
+
+def _searched(leaves: Sequence[Leaf], partitions: Sequence[Path]) -> list[Leaf]:
+    """Return the columns to search for: the first ones, and the partition columns."""
+    others = [leaf.path for leaf in leaves if leaf.path not in partitions]
+    chosen = {*partitions, *others[:MAX_SEARCHED_COLUMNS]}
+    return [leaf for leaf in leaves if leaf.path in chosen]
 
 
 def _format(table: Table) -> str:
@@ -140,7 +155,7 @@ def _equals(leaf: Leaf, value: Any, schema: pa.Schema, timezone: str) -> Pruning
 
 def _report(
     table: Table, plan: Plan, workload: Workload, judged: Sequence[JudgedLayout], rows: Rows | None,
-    used: Sequence[Leaf], name: str | None, target: int, has_workload: bool,
+    used: Sequence[Leaf], name: str | None, target: int, has_workload: bool, untried: int,
 ) -> Advice:  # fmt: skip
     total, n = plan.sizes.total, len(plan.verdicts)
     format = _format(table)
@@ -181,7 +196,7 @@ def _report(
         clustering=_clustering_of(plan, used),
         problems=tuple(problems_of(plan, used, target)) if n else (),
         statements=statements(best[1]) if best else (),
-        limits=tuple(_limits(rows, used, judged, n, workload, format)),
+        limits=tuple(_limits(rows, used, judged, n, workload, format, untried)),
     )
 
 
@@ -272,12 +287,17 @@ def _query(q: Query, share: float) -> QueryReport:
 
 def _limits(
     rows: Rows | None, used: Sequence[Leaf], judged: Sequence[JudgedLayout], n: int,
-    workload: Workload, format: str,
+    workload: Workload, format: str, untried: int,
 ) -> list[str]:  # fmt: skip
     """Return sentences on what the predictions assume and leave out."""
     if rows is None:
         return ["the table has no files"]
     out = []
+    if untried:
+        out.append(
+            f"Without a workload, the first {MAX_SEARCHED_COLUMNS} columns and partition columns "
+            f"are tried, and {untried:,} others are not; a workload chooses its own columns."
+        )
     if rows.source == "statistics":
         out.append(
             "Within a container, values are assumed to be spread evenly between its bounds, and to "

@@ -125,10 +125,10 @@ def _files(plan: Plan, target: int) -> list[str]:
     if plan.table.unit == "row groups" and len(plan.verdicts) < 2 * len(sizes):
         rows = plan.table.logical_rows()
         most = int(rows.max(initial=0))
-        if len(plan.verdicts) == 1 or most > ROW_GROUP_ROWS:
+        if (len(plan.verdicts) == 1 and most > 1) or most > ROW_GROUP_ROWS:
             out.append(
-                f"{len(plan.verdicts):,} row groups in {len(sizes):,} files, up to {most:,} rows "
-                "each: smaller row groups can be pruned more finely"
+                f"{counted(len(plan.verdicts), 'row groups')} in {counted(len(sizes), 'files')}, "
+                f"up to {most:,} rows each: smaller row groups can be pruned more finely"
             )
     return out
 

@@ -275,3 +275,22 @@ def test_judge_ranks_by_what_is_read():
     assert found[0].mean <= found[-1].mean
     assert {j.layout.kind for j in found} >= {"sort", "zorder", "hilbert"}
     assert judge(rows, workload_of([], SCHEMA), SCHEMA, containers=40, files=4) == []
+
+
+def test_without_a_workload_the_first_columns_of_a_wide_table_are_tried(tmp_path):
+    names = [f"c{i}" for i in range(40)]
+    (tmp_path / "day=1").mkdir()
+    wide = pa.table({name: np.arange(100) + i for i, name in enumerate(names)})
+    pq.write_table(wide, tmp_path / "day=1" / "a.parquet", row_group_size=25)
+    advice = ss.scan(tmp_path).advise()
+    searched = {name for q in advice.queries for name in q.columns}
+    assert searched <= {*names[:32], "day"} and "c31" in searched
+    assert "8 others are not" in advice.limits[0]
+    assert "others are not" not in str(ss.scan(tmp_path).advise(["c39 = 50"]))
+
+
+def test_one_row_group_of_no_rows_needs_no_smaller_ones(tmp_path):
+    for rows, said in ((0, False), (10, True)):
+        pq.write_table(pa.table({"x": pa.array(range(rows), pa.int64())}), tmp_path / "a.parquet")
+        text = str(ss.scan(tmp_path).advise())
+        assert ("1 row group in 1 file, up to 10 rows each: smaller" in text) == said
