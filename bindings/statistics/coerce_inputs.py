@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sized
 from typing import Any, Final
 
@@ -24,6 +25,11 @@ KEYS: Final = (*PACKED, "min_exact", "max_exact", "values", "bloom")
 UNITS_WITHOUT_ARROW: Final = ("Y", "M", "W", "h", "m")  # NumPy's time units that Arrow lacks
 EXPECTED: Final = "expected a list, NumPy or Arrow array of one value per container"
 COPY_CHUNK: Final = 1 << 18  # values that a thread copies at a time
+# One part of a dotted name, in backticks or plain.
+QUOTED: Final = r"`(?:[^`]|``)*`"
+PLAIN: Final = r"[^`.]*"
+PART: Final = re.compile(rf"(?:^|\.)(?:({QUOTED})|({PLAIN}))")
+QUOTED_NAME: Final = re.compile(rf"(?:{QUOTED}|{PLAIN})(?:\.(?:{QUOTED}|{PLAIN}))*")
 # What pyarrow raises for a value that it cannot convert.
 CONVERSION_ERRORS: Final = (pa.ArrowException, OverflowError, ValueError, TypeError)
 
@@ -48,23 +54,19 @@ def leaf_named(name: str, leaves: Mapping[Path, Leaf], by: str = "a statistic") 
 def split_name(name: str) -> Path:
     """Split a dotted name into a path.
 
-    Backticks keep a part whole; two backticks within such a part stand for one.
+    Backticks keep a part whole; two backticks within such a part stand for one. A backtick
+    elsewhere stands for itself.
 
     Example:
         >>> split_name("a.`b.c`")
         ('a', 'b.c')
+        >>> split_name("a`b")
+        ('a`b',)
     """
-    parts, quoted, previous = [""], False, ""
-    for ch in name:
-        previous, before = ch, previous
-        if ch == "`":
-            quoted = not quoted
-            parts[-1] += "`" if quoted and before == "`" else ""
-        elif ch == "." and not quoted:
-            parts.append("")
-        else:
-            parts[-1] += ch
-    return tuple(parts)
+    if "`" not in name or not QUOTED_NAME.fullmatch(name):
+        return tuple(name.split("."))
+    parts = (quoted or plain for quoted, plain in PART.findall(name))
+    return tuple(p[1:-1].replace("``", "`") if p[:1] == "`" else p for p in parts)
 
 
 def common_length(lengths: dict[str, int]) -> int:

@@ -321,3 +321,23 @@ def test_random_predicates_as_text_and_as_expression(seed):
             assert (
                 ss.PruningPredicate(q.sql, schema).node == ss.PruningPredicate(q.expr, schema).node
             ), q.sql
+
+
+#    a name as `col` takes it     the column
+NAMES = [
+    ("a`b",      "a`b"),
+    ("`a``b`",   "a`b"),
+    ("`a",       "`a"),
+    ("`x.y`",    "x.y"),
+    ("`a` b",    "`a` b"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name, column", NAMES)
+def test_backticks_within_a_name_stand_for_themselves(name, column):
+    schema = pa.schema([(c, pa.int64()) for c in {"ab": 0, **{c: 0 for _, c in NAMES}}])
+    quoted = "`" + column.replace("`", "``") + "`"
+    assert ss.PruningPredicate(col(name) == 5, schema) == ss.PruningPredicate(
+        f"{quoted} = 5", schema
+    )
+    assert ss.PruningPredicate([(name, "=", 5)], schema).columns == (quoted,)
