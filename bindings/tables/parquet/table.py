@@ -203,7 +203,9 @@ class ParquetTable(Table, CompleteTable):
             writers[writer or "an unknown program"] += 1
         by, count = writers.most_common(1)[0]
         by += "" if count == len(files) else " and others"
-        return f"no {statistic} in {len(files):,} files written by {by}"
+        if self.unreadable.keys() >= {*files.slice(0, MAX_ASKED).to_pylist()}:
+            return f"no {statistic} in {counted(len(files), 'files')} that cannot be read"
+        return f"no {statistic} in {counted(len(files), 'files')} written by {by}"
 
     def check_unchanged(self, containers: npt.NDArray[np.int64]) -> None:
         """Raise an error if a file changed since its footer was read; only local files are checked.

@@ -368,3 +368,19 @@ def test_invalid_sources(tmp_path, scan, path, message):
     pq.write_table(pa.table({"x": [1]}), tmp_path / "a.parquet")
     with pytest.raises(ss.SourceError, match=message):
         scan(str(tmp_path / path) if path else "")
+
+
+def test_files_that_do_not_fit_together_name_the_way_out(tmp_path):
+    pq.write_table(pa.table({"x": [1]}), tmp_path / "a.parquet")
+    pq.write_table(pa.table({"x": ["one"]}), tmp_path / "b.parquet")
+    with pytest.raises(ss.SourceError, match=r"b\.parquet: its columns .* int64 vs string\); scan"):
+        ss.scan_parquet(tmp_path)
+    as_text = ss.scan_hive(tmp_path, schema=pa.schema([("x", pa.string())]))
+    assert as_text.plan("x IS NOT NULL").to_arrow()["x"].to_pylist() == ["1", "one"]
+
+
+def test_an_explanation_says_which_files_cannot_be_read(tmp_path):
+    pq.write_table(pa.table({"x": [1]}), tmp_path / "a.parquet")
+    (tmp_path / "b.parquet").touch()
+    plan = ss.scan_parquet(tmp_path, on_error="keep").plan("x > 5")
+    assert "no bounds in 1 file that cannot be read" in plan.explain()
