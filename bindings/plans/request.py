@@ -73,9 +73,14 @@ class PlanRequest:
         """Return the condition as a predicate over a table's schema; None if there is none.
 
         Raises:
-            PredicateError: the condition is malformed, or it is a predicate over another schema.
+            PredicateError: the condition is malformed, or it is a predicate over another schema;
+                the time zone is not known.
         """
         if self.where is None:
+            try:
+                zone_of(self.timezone)
+            except ValueError as e:
+                raise PredicateError(str(e)) from None
             return None
         return predicate_over(
             schema,
@@ -122,12 +127,18 @@ def check_columns(columns: list[str] | None, names: list[str]) -> list[str]:
     """Return the columns to read; None means all names of the table.
 
     Raises:
-        PredicateError: the columns are a single string, an empty list, or name one twice.
+        PredicateError: the columns are a single string, an empty list, or no names, or name one
+            twice.
         UnknownColumn: the table lacks a column.
     """
     if isinstance(columns, str):
         raise PredicateError(
             f"columns is {columns!r}; expected a list of names, such as [{columns!r}]"
+        )
+    columns = None if columns is None else list(columns)
+    if odd := [c for c in columns or () if not isinstance(c, str)]:
+        raise PredicateError(
+            f"columns has {odd[0]!r:.60}, a {type(odd[0]).__name__}; expected a list of names"
         )
     if columns is not None and not columns:
         raise PredicateError(

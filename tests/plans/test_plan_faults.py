@@ -192,3 +192,22 @@ def test_a_split_of_an_empty_file_has_no_rows(tmp_path):
     pq.write_table(pa.table({"k": pa.array([], pa.int64())}), tmp_path / "0.parquet")
     pq.write_table(pa.table({"k": [1]}), tmp_path / "1.parquet")
     assert [s.rows for s in ss.scan_parquet(tmp_path).plan().splits()] == [0, 1]
+
+
+#    arguments of plan            message
+ARGUMENTS = [
+    ({"timezone": "Mars"},        "timezone 'Mars' is not known; expected a region"),
+    ({"timezone": "Mars", "where": "x > 1"}, "timezone 'Mars' is not known; expected a region"),
+    ({"columns": [5]},            "columns has 5, a int; expected a list of names"),
+    ({"columns": pa.array(["x"])}, "columns has .*, a StringScalar; expected a list of names"),
+    ({"columns": iter([])},       "columns is empty"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("arguments, message", ARGUMENTS, ids=[m for _, m in ARGUMENTS])
+def test_arguments_of_plans(tmp_path, arguments, message):
+    pq.write_table(pa.table({"x": [1, 2], "y": [1, 2]}), tmp_path / "t.parquet")
+    with pytest.raises(ss.PredicateError, match=message):
+        ss.scan_parquet(tmp_path).plan(**arguments)
+    by_iterator = ss.scan_parquet(tmp_path).plan(columns=iter(["y"]))
+    assert by_iterator.to_arrow().column_names == ["y"]

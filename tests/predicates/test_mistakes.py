@@ -79,6 +79,11 @@ MISTAKES = [
     ),
     (lambda: ss.DynamicFilter(columns="x"), ss.DynamicFilterError, "columns is 'x'; expected"),
     (
+        lambda: ss.DynamicFilter(pa.table({"x": [1]})),
+        ss.DynamicFilterError,
+        "keys are a Table; .*finish",
+    ),
+    (
         lambda: ss.DynamicFilterCollector("x", pa.table({"x": [1]})),
         ss.DynamicFilterError,
         r"schema is Table; expected a pyarrow.Schema: give its \.schema",

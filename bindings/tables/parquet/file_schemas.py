@@ -97,6 +97,8 @@ class FileSchema:
 
     def lacks(self, path: Path) -> bool:
         """Return True if the file certainly lacks a column, so that its rows read as NULL."""
+        if path in self._leaves:
+            return False
         fields: Iterable[pa.Field] = self.schema
         for name in path:
             matches = [f for f in fields if f.name.lower() == name.lower()]

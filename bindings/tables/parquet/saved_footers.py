@@ -150,11 +150,11 @@ class Snapshot:
     """A saved snapshot of the footers of n files.
 
     Args:
-        path: The path that it was read from, for error messages.
-        data: Its bytes.
+        path, data: The path that it was read from, for error messages, and its bytes.
 
     Attributes:
         table: The rows: one per row group, or one for a file without row groups.
+        places: Name of a column of `table` -> its position.
         columns: Path of a column -> the prefix of its statistics in `table`.
         group, rows, nbytes, schema_number: Columns of `table`; -1 is unknown.
         paths, sizes, times, etags: The files, length n, in the order of `paths`.
@@ -181,6 +181,7 @@ class Snapshot:
         table = read_table(path, data).combine_chunks()
         metadata = json.loads(table.schema.metadata[METADATA_KEY])
         self.table, _ = table, metadata["notes"]
+        self.places = {name: i for i, name in enumerate(table.column_names)}
         self.columns: dict[Path, int] = {tuple(p): i for i, p in enumerate(metadata["columns"])}
         self.group, self.rows, self.nbytes, self.schema_number, sizes, times = (
             self._ints(k) for k in ("group", "rows", "bytes", "form", "size", "time")
@@ -253,8 +254,7 @@ class SavedPart:
 
     Args:
         snapshot: The snapshot.
-        files: The position of each file in the table.
-        saved: The position of each file in the snapshot.
+        files, saved: The position of each file in the table, and in the snapshot.
     """
 
     def __init__(self, snapshot: Snapshot, files: Ints, saved: Ints) -> None:
@@ -281,9 +281,10 @@ class SavedPart:
         )
 
     def _column(self, name: str) -> pa.Array | None:
-        if name not in self._snapshot.table.column_names:
+        at = self._snapshot.places.get(name)
+        if at is None:
             return None
-        values = self._snapshot.table.column(name).combine_chunks()
+        values = self._snapshot.table.column(at).combine_chunks()
         return values if self._has_all_rows else values.take(arrow_of(self._rows_at))
 
     def _per_schema(self, test: Sequence[bool]) -> Mask:
