@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from skipstone.bindings.predicates.polars_expr import from_polars
 from skipstone.bindings.predicates.predicate import PruningPredicate
-from skipstone.ir.errors import BackendMissing
-from skipstone.ir.node import Node, Op, conjuncts_of
+from skipstone.ir.errors import BackendMissing, UnsupportedForm, describe_error
+from skipstone.ir.node import Node, Op, conjuncts_of, quoted_name
 from skipstone.ir.simplify import TRUE
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ def lazy_frame(schema: pa.Schema, read: Read) -> LazyFrame:
 
     Raises:
         BackendMissing: Polars is not installed, or too old.
+        UnsupportedForm: Polars does not read a column's type.
     """
     try:
         import polars as pl
@@ -70,8 +71,37 @@ def lazy_frame(schema: pa.Schema, read: Read) -> LazyFrame:
             if remaining == 0:
                 return
 
-    kinds = as_frame(pa.Table.from_batches([], schema))  # `empty_table` imports pandas
-    return register_io_source(source, schema=kinds.schema, validate_schema=True)
+    def frame_of(fields: Iterable[pa.Field]) -> LazyFrame:
+        kinds = as_frame(pa.Table.from_batches([], pa.schema(fields)))  # `empty_table` needs pandas
+        return register_io_source(source, schema=kinds.schema, validate_schema=True)
+
+    try:
+        return frame_of(schema)
+    except pl.exceptions.PolarsError as e:
+        raise not_read_by("Polars", "to_polars", schema, lambda f: frame_of([f]), e) from e
+
+
+def not_read_by(
+    engine: str, method: str, schema: pa.Schema, reads: Callable[[pa.Field], object], e: Exception
+) -> UnsupportedForm:
+    """Return the error for rows with a type that an engine does not read.
+
+    Args:
+        engine, method: Its name, and that of the plan's method.
+        schema: The columns of the rows.
+        reads: Raises an error of the class of `e` if the engine does not read a column.
+        e: What it raised for the rows.
+    """
+    odd = []
+    for f in schema:
+        try:
+            reads(f)
+        except type(e):
+            odd.append(f"{quoted_name(f.name)} of type {f.type}")
+    return UnsupportedForm(
+        f"{method}: {engine} does not read {' and '.join(odd[:3]) or 'a plan without columns'} "
+        f"({describe_error(e)}); choose other columns (columns=), or read the plan by to_arrow()"
+    )
 
 
 def frame_of_plan(plan: Plan) -> LazyFrame:

@@ -230,6 +230,7 @@ class Reading(Selection, ABC):
 
         Raises:
             BackendMissing: DuckDB is not installed.
+            UnsupportedForm: DuckDB does not read a column's type.
 
         Example:
             >>> import pyarrow as pa, pyarrow.parquet as pq, tempfile, os, skipstone as ss
@@ -242,7 +243,16 @@ class Reading(Selection, ABC):
             import duckdb
         except ImportError as e:
             raise BackendMissing("to_duckdb needs the package duckdb: pip install duckdb") from e
-        return (con or duckdb).from_arrow(self if filter else self._unfiltered())
+        taker = con or duckdb
+        try:
+            return taker.from_arrow(self if filter else self._unfiltered())
+        except duckdb.Error as e:
+            from skipstone.bindings.plans.polars_source import not_read_by
+
+            def reads(field: pa.Field) -> None:
+                taker.from_arrow(pa.Table.from_batches([], pa.schema([field])))
+
+            raise not_read_by("DuckDB", "to_duckdb", self.schema, reads, e) from e
 
     def to_polars(self, *, filter: bool = True) -> LazyFrame:
         """Return the matching rows as a lazy frame of Polars.

@@ -251,3 +251,29 @@ def test_a_relation_of_duckdb(table, own):
     unfiltered = plan.to_duckdb(filter=False)
     assert len(unfiltered.fetchall()) == plan.sizes.scan.rows
     assert len(unfiltered.filter("x > 11").fetchall()) == len(expected)
+
+
+#    a type that the engine lacks      method
+LACKED = [
+    (pa.decimal256(60, 10),            "to_polars"),
+    (pa.decimal256(60, 10),            "to_duckdb"),
+    (pa.list_view(pa.int32()),         "to_polars"),
+    (pa.float16(),                     "to_duckdb"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind, method", LACKED)
+def test_types_that_an_engine_lacks_name_the_column(tmp_path, kind, method):
+    rows = pa.table({"x": [1], "a b": pa.nulls(1, kind)})
+    pq.write_table(rows, tmp_path / "t.parquet")
+    with pytest.raises(
+        ss.UnsupportedForm, match=rf"{method}: .* does not read `a b` of type .*\); "
+    ):
+        getattr(ss.scan_parquet(tmp_path).plan("x = 1"), method)()
+    getattr(ss.scan_parquet(tmp_path).plan("x = 1", columns=["x"]), method)()
+
+
+def test_duckdb_reads_no_plan_without_columns(tmp_path):
+    pq.write_table(pa.table({"x": [1]}).select([]), tmp_path / "t.parquet")
+    with pytest.raises(ss.UnsupportedForm, match="does not read a plan without columns"):
+        ss.scan_parquet(tmp_path).plan().to_duckdb()
