@@ -250,3 +250,11 @@ def test_checksums_do_not_depend_on_the_sizes_of_writes():
         xxhash.xxh3_64_intdigest(data[i : i + guard.BLOCK])
         for i in range(0, len(data), guard.BLOCK)
     ]
+
+
+def test_a_folder_in_place_of_the_file_is_named(tmp_path):
+    schema = pa.schema([("x", pa.int64())])
+    stats = ss.Statistics.from_dict({"x": {"min": [1]}}, schema)
+    with pytest.raises(OSError, match=f"'{tmp_path}'$"):
+        stats.save(tmp_path)
+    assert not list(tmp_path.parent.glob("*.tmp"))

@@ -32,7 +32,12 @@ def replacing(path: str) -> Iterator[IO[bytes]]:
             yield f
             f.flush()
             os.fsync(f.fileno())
-        os.replace(temporary, path)
+        try:
+            os.replace(temporary, path)
+        except OSError as e:
+            if e.filename2 is None:
+                raise
+            raise OSError(e.errno, e.strerror, path) from None  # not the temporary file
     except BaseException:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(temporary)
