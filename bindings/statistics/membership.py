@@ -301,6 +301,9 @@ def _float(value: float, dtype: DType, physical: str | None) -> list[bytes] | No
         if struct.unpack(code, packed)[0] == value:
             # 0.0 and -0.0 are one value with two encodings.
             out += [packed, struct.pack(code, -value)] if value == 0 else [packed]
+    if physical is None and dtype.bits == 64 and abs(value) <= 1 << 31 and value == int(value):
+        whole = _integer(int(value), 4)  # a DOUBLE column may have been widened from INT
+        out += [] if whole is None else [whole]
     return out or None
 
 
