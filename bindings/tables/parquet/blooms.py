@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -46,6 +46,7 @@ SMALL, MAX_KEPT = 1 << 16, 1 << 26
 # The values that are hashed first, and how many times more in each later step. Up to `FEW` blocks
 # of a filter are read one by one.
 FEW, GROWTH = 1 << 6, 8
+MAX_PROBES: Final = 1 << 16  # pairs of filter and hash that are tested at once
 # parquet.thrift, BloomFilterHeader: numBytes, then algorithm, hash and compression. These three are
 # unions with one member each.
 NUM_BYTES: Final = 1
@@ -94,30 +95,36 @@ def rules_out(read: ReadSpans, filters: Sequence[BloomFilter], values: HashedVal
     for hashes in values.steps():
         if hashes is None or not undecided:
             return out
-        left = [filters[i] for i in undecided]
-        block = block_of(hashes, np.array([[one.blocks] for one in left], np.uint64))
-        words = _words(read, left, block.astype(np.intp))
-        held = np.asarray(in_blocks(words, hashes).any(axis=1), np.bool_).tolist()
-        undecided = [i for i, one in zip(undecided, held, strict=True) if not one]
+        at_once = max(1, MAX_PROBES // len(hashes)) if len(hashes) <= FEW else 1
+        each = [undecided[i : i + at_once] for i in range(0, len(undecided), at_once)]
+        undecided = [
+            i
+            for own in each
+            for i, held in zip(own, _hold(read, [filters[i] for i in own], hashes), strict=True)
+            if not held
+        ]
     out[undecided] = True
     return out
 
 
-def _words(read: ReadSpans, filters: Sequence[BloomFilter], block: Any) -> Any:
-    """Return the words of blocks of filters, shape (filters, hashes, 8).
+def _hold(read: ReadSpans, filters: Sequence[BloomFilter], hashes: Hashes) -> list[bool]:
+    """Return whether each of some filters may hold one of the hashes.
 
     Args:
         read: Reads bytes of the file.
-        filters: The filters.
-        block: The numbers of the blocks, shape (filters, hashes).
+        filters: The filters; a single one if the hashes are many.
+        hashes: The hashes.
     """
-    if block.shape[1] > FEW:
-        whole = [np.frombuffer(data, "<u4") for data in read([one.span for one in filters])]
-        each = zip(whole, block, strict=True)
-        return np.stack([words.reshape(-1, 8)[own] for words, own in each])
-    starts = (np.array([[one.start] for one in filters]) + block * BLOCK).ravel().tolist()
-    data = b"".join(read([(start, start + BLOCK) for start in starts]))
-    return np.frombuffer(data, "<u4").reshape(*block.shape, 8)
+    sizes = np.array([[one.blocks] for one in filters], np.uint64)
+    block = block_of(hashes, sizes).astype(np.intp)
+    if len(hashes) > FEW:
+        words = np.frombuffer(read([filters[0].span])[0], "<u4").reshape(-1, 8)[block]
+    else:
+        starts = (np.array([[one.start] for one in filters]) + block * BLOCK).ravel().tolist()
+        data = b"".join(read([(start, start + BLOCK) for start in starts]))
+        words = np.frombuffer(data, "<u4").reshape(*block.shape, 8)
+    held: list[bool] = np.asarray(in_blocks(words, hashes).any(axis=1), np.bool_).tolist()
+    return held
 
 
 class HashedValues:
@@ -130,7 +137,7 @@ class HashedValues:
 
     def __init__(self, values: Sequence[object], stored: StoredType) -> None:
         self._values, self._stored = values, stored
-        self._steps: list[Hashes | None] = []
+        self._steps: dict[int, Hashes | None] = {}  # threads may compute one twice
 
     def steps(self) -> Iterator[Hashes | None]:
         """Yield the hashes of some values, then of more; None if they are not certain."""
@@ -139,8 +146,8 @@ class HashedValues:
             stop = first + FEW // 2 * GROWTH**step
             if first >= len(self._values):
                 return
-            if step == len(self._steps):
-                self._steps.append(hashes_of(self._values[first:stop], *self._stored))
+            if step not in self._steps:
+                self._steps[step] = hashes_of(self._values[first:stop], *self._stored)
             yield self._steps[step]
             first = stop
 

@@ -2,6 +2,7 @@
 
 import os
 import random
+import threading
 
 import deltalake
 import fsspec
@@ -16,6 +17,7 @@ import skipstone as ss
 from skipstone.bindings.tables.delta import read_files
 from skipstone.bindings.tables.parquet import blooms, footer
 from skipstone.bindings.tables.parquet.pages import group_blooms, ranges
+from skipstone.ir.types import INT64
 from tests.support.effort import LONG
 from tests.support.rows.alike import alike
 from tests.support.tables.pages import compile_loops
@@ -171,6 +173,29 @@ def test_only_the_blocks_of_values_are_read(local, count, size, most, tmp_path, 
         )
         got, expected = table.plan(condition).to_arrow(), plain.plan(condition).to_arrow()
         assert alike(got, expected)
+
+
+def test_threads_hash_all_values(monkeypatch):
+    """Two threads that compute a step at once must not skip the next one."""
+    values, together = tuple(range(1000)), threading.Barrier(2)
+
+    def hashes_of(some, *stored):
+        together.wait(10)
+        return list(some)
+
+    monkeypatch.setattr(blooms, "hashes_of", hashes_of)
+    hashed, seen = blooms.HashedValues(values, (INT64, "INT64", 0)), [[], []]
+
+    def hash_all(out):
+        for some in hashed.steps():
+            out += some
+
+    threads = [threading.Thread(target=hash_all, args=(out,)) for out in seen]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert seen == [list(values)] * 2
 
 
 def test_remote_filters_take_one_request_for_each_file(tmp_path, monkeypatch):
