@@ -71,6 +71,8 @@ _SAFE_REGEX: Final = re.compile(
 # Java's `.` and `$` recognize more line ends than RE2's.
 _LINE_END: Final = "[\n\r\x85\u2028\u2029]"
 _MAX_REGEX_LENGTH: Final = 1000
+# The last repetition of a group may match nothing, which Java keeps and RE2 leaves out.
+_REPEATED_GROUP: Final = re.compile(r"(?<!\\)\)[*+{]")
 _GROUPS: Final = re.compile(r"\$(\d)(?!\d)")  # the groups that a replacement names
 
 
@@ -107,7 +109,8 @@ def _groups_in(pattern: str) -> int:
     Raises:
         CannotJudge: they may read it differently.
     """
-    if len(pattern) <= _MAX_REGEX_LENGTH and _SAFE_REGEX.fullmatch(pattern):
+    safe = len(pattern) <= _MAX_REGEX_LENGTH and _SAFE_REGEX.fullmatch(pattern)
+    if safe and not _REPEATED_GROUP.search(pattern):
         with contextlib.suppress(re.error):
             return re.compile(pattern).groups
     raise CannotJudge("the regular expression has a form that Java and RE2 may read differently")

@@ -227,6 +227,7 @@ DECLINED = [
     ("(i, g) IN ((1, 2.0D))",                   "rows of these types are not compared"),
     ("(i, s) IN ((1, 'a', 2))",                 "two rows with as many values each"),
     ("regexp_extract(s, '(a', 0) = 'a'",        "the regular expression has a form"),
+    ("regexp_extract(s, '(a*)+', 1) = 'a'",     "the regular expression has a form"),
     ("regexp_extract(s, 'a') = 'a'",            "the pattern has no group 1"),
     ("regexp_replace(s, 'x*', 'y') = 'a'",      "matches no character"),
     ("regexp_replace(s, '(x)', '$2') = 'a'",    "names a group that the pattern lacks"),
