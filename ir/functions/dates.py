@@ -360,8 +360,11 @@ FUNCTIONS: Final = {
     "micros_between": Function(
         fixed(ty.TIMESTAMP_NTZ, ty.TIMESTAMP_NTZ, returns=ty.INT64),
         lambda call, a, b: _instant(exact(np.subtract, b, a, 64)),
+        monotone=True,
         bad="raise",
     ),
+    # Not monotone: from the evening of 31 January to the morning of 1 May it is 2 months; from
+    # 1 February, 3.
     "months_apart": Function(
         fixed(ty.TIMESTAMP_NTZ, ty.TIMESTAMP_NTZ, returns=ty.INT64), _months_between
     ),

@@ -72,7 +72,7 @@ _SAFE_REGEX: Final = re.compile(
 _LINE_END: Final = "[\n\r\x85\u2028\u2029]"
 _MAX_REGEX_LENGTH: Final = 1000
 # The last repetition of a group may match nothing, which Java keeps and RE2 leaves out.
-_REPEATED_GROUP: Final = re.compile(r"(?<!\\)\)[*+{]")
+_REPEATED_GROUP: Final = re.compile(r"\)[*+{]")
 _GROUPS: Final = re.compile(r"\$(\d)(?!\d)")  # the groups that a replacement names
 
 
@@ -110,7 +110,7 @@ def _groups_in(pattern: str) -> int:
         CannotJudge: they may read it differently.
     """
     safe = len(pattern) <= _MAX_REGEX_LENGTH and _SAFE_REGEX.fullmatch(pattern)
-    if safe and not _REPEATED_GROUP.search(pattern):
+    if safe and not _REPEATED_GROUP.search(re.sub(r"\\.", "", pattern)):
         with contextlib.suppress(re.error):
             return re.compile(pattern).groups
     raise CannotJudge("the regular expression has a form that Java and RE2 may read differently")

@@ -55,6 +55,9 @@ CASES = [
     ("CAST(x AS STRING) = '4'",             XX,                                 NEVER),
     ("CAST(x AS STRING) = '3'",             X,                                  MAYBE),
     ("CAST(d AS STRING) LIKE '2024-03%'",   DAYS,                               ALWAYS),
+    ("datediff(DAY, d, DATE'2026-03-01') <= 30", DAYS,                          NEVER),
+    ("timestampdiff(HOUR, t, TIMESTAMP'2024-03-06 00:00:00') <= 24",
+     {"t": (at(2024, 3, 5), at(2024, 3, 5, 23))},                               ALWAYS),
     # LIKE and its kin cast to text.
     ("d LIKE '2024-03%'",                   DAYS,                               ALWAYS),
     ("d ILIKE '2023-%'",                    DAYS,                               NEVER),
