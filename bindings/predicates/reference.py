@@ -135,7 +135,7 @@ INTERNAL: Final = frozenset(
         "compare", "case", "widen", "wall_trunc", "wall_add_months",
         "char_padding", "char_value", "micros_between", "months_apart", "seconds_of",
         "trim_of", "ltrim_of", "rtrim_of",
-        "add_units", "units_between", "read_time", "try_read_time",
+        "add_units", "units_between", "clock_months", "read_time", "try_read_time",
         "whole_seconds", "later", "has_prefix", "has_suffix", "has_part", "fits", "matches",
         "units_of", "days_between", "clocks_between",
         "days_interval", "months_interval", "interval_days", "interval_hours", "interval_minutes",

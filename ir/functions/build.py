@@ -353,6 +353,7 @@ ALIASES: Final[dict[str, Build]] = {
     "try_to_timestamp": _by_clock(clocks.read_as(ty.TIMESTAMP, tried=True)),
     "add_units": _by_clock(clocks.add_units),
     "units_between": _by_clock(clocks.units_between),
+    "months_between": _by_clock(clocks.months_between),
     "convert_timezone": _by_clock(clocks.convert_timezone),
     "to_utc_timestamp": _by_clock(clocks.shifted(True)),
     "from_utc_timestamp": _by_clock(clocks.shifted(False)),

@@ -97,6 +97,18 @@ def units_between(args: tuple[Node, ...], session: Session, build: Make, cast: C
     return build("div", (between, literal(MONTHS[unit], ty.INT64)), session)
 
 
+def months_between(args: tuple[Node, ...], session: Session, build: Make, cast: Cast) -> Node:
+    """Build months_between(later, earlier, rounded), a DOUBLE."""
+    check_arity(args, 2, 3)
+    if any(a.op is not Op.LITERAL or a.dtype != ty.BOOL for a in args[2:]):
+        raise CannotJudge("months_between expects true or false as third argument")
+    ends = [a if a.dtype == ty.DATE else _as_time(a, session, cast) for a in args[:2]]
+    if any(a.dtype != ty.DATE for a in ends) and not is_fixed(session.zone):
+        raise CannotJudge("where the zone's offset changes, days differ in length")
+    walls = (cast(a, ty.TIMESTAMP_NTZ, session) for a in ends)
+    return build("clock_months", (*walls, *args[2:]), session)
+
+
 def _in(name: str, session: Session) -> Session:
     try:
         zone_of(name)

@@ -28,12 +28,12 @@ from skipstone.ir.function import (
     text_literal,
 )
 from skipstone.ir.functions.arithmetic import towards_zero
-from skipstone.ir.functions.dates import add_months, in_days
+from skipstone.ir.functions.dates import SECOND, add_months, in_days, month_start, months
 from skipstone.ir.functions.formats import DAYS_IN_FULL
-from skipstone.ir.interval import Interval, corners_where, merge, unknown
+from skipstone.ir.interval import Interval, apply, corners_where, merge, unknown
 from skipstone.ir.node import Node
 from skipstone.ir.session import CannotJudge, Session
-from skipstone.ir.values import Data
+from skipstone.ir.values import NO, Data
 from skipstone.ir.zones import DAY, Shift, shifts_of
 
 MAX_DAYS: Final = 200_000_000  # a greater number of days leaves the years of timestamps
@@ -170,7 +170,48 @@ def _next_day(call: Call, days: Data, name: Data) -> Any:
     return in_days(days + 1 + (weekday - 1 - (days + 3)) % 7)
 
 
+def _months_between(call: Call, later: Data, earlier: Data, rounded: Data | None = None) -> Any:
+    """Return the months between two clocks: a whole number between like days of a month.
+
+    Source: Spark 4, `DateTimeUtils.monthsBetween`; seen in 4.3.
+    """
+    ends = [np.floor_divide(a, DAY) for a in (later, earlier)]
+    apart = months(ends[0]) - months(ends[1])
+    day = [d - month_start(months(d)) for d in ends]
+    is_last = [month_start(months(d) + 1) - 1 == d for d in ends]
+    clock = [a % DAY // SECOND for a in (later, earlier)]
+    seconds = (day[0] - day[1]) * (DAY // SECOND) + clock[0] - clock[1]
+    found = apart + seconds / (31.0 * (DAY // SECOND))
+    if rounded is None or only_value(rounded):
+        found = np.floor(found * 1e8 + 0.5) / 1e8
+    return np.where((day[0] == day[1]) | (is_last[0] & is_last[1]), apart, found)
+
+
+def _months_between_bounds(call: Call, args: tuple[Interval, ...]) -> Interval:
+    """Return the interval of months between clocks: less than one from that between the months."""
+    later, earlier = args[:2]
+    exact = apply(call, Function(_months_signature, _months_between), args)
+    low, high = (
+        months(np.floor_divide(a, DAY)) - months(np.floor_divide(b, DAY)) + more
+        for a, b, more in ((later.low, earlier.high, -1.0), (later.high, earlier.low, 1.0))
+    )
+    one = later.single & earlier.single
+    return replace(
+        exact,
+        low=np.where(one, exact.low, low),
+        high=np.where(one, exact.high, high),
+        may_hold_nan=NO,
+    )
+
+
+def _months_signature(args: tuple[Node, ...], session: Session) -> Signature:
+    check_arity(args, 2, 3)
+    types = (ty.TIMESTAMP_NTZ, ty.TIMESTAMP_NTZ, *(ty.BOOL for _ in args[2:]))
+    return types, ty.DOUBLE
+
+
 FUNCTIONS: Final = {
+    "clock_months": Function(_months_signature, _months_between, interval=_months_between_bounds),
     "next_day": Function(_next_day_signature, _next_day, monotone=True, bad="unknown"),
     "wall_add_months": _moved(ty.TIMESTAMP_NTZ, ty.INT32, _wall_add_months, _wall_month_bounds),
     "instant_add_days": _moved(ty.TIMESTAMP, ty.INT64, _instant_add_days, _instant_day_bounds),

@@ -58,6 +58,9 @@ CASES = [
     ("datediff(DAY, d, DATE'2026-03-01') <= 30", DAYS,                          NEVER),
     ("timestampdiff(HOUR, t, TIMESTAMP'2024-03-06 00:00:00') <= 24",
      {"t": (at(2024, 3, 5), at(2024, 3, 5, 23))},                               ALWAYS),
+    ("months_between(d, DATE'2024-01-01') >= 1", DAYS,                          ALWAYS),
+    ("months_between(d, DATE'2024-01-01') > 3.1", DAYS,                         NEVER),
+    ("months_between(d, DATE'2024-01-05') = 2", {"d": (D(2024, 3, 5), D(2024, 3, 5))}, ALWAYS),
     # LIKE and its kin cast to text.
     ("d LIKE '2024-03%'",                   DAYS,                               ALWAYS),
     ("d ILIKE '2023-%'",                    DAYS,                               NEVER),

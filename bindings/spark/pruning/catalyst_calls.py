@@ -34,7 +34,7 @@ CALLS: Final = {
     "DateAdd": ("date_add", 2), "DateSub": ("date_sub", 2), "DateDiff": ("datediff", 2),
     "DayName": ("dayname", 1), "MonthName": ("monthname", 1), "NextDay": ("next_day", 2),
     "AddMonths": ("add_months", 2), "AddMonthsBase": ("add_months", 2),
-    "MakeDate": ("make_date", 3),
+    "MonthsBetween": ("months_between", 3), "MakeDate": ("make_date", 3),
     "UnixDate": ("unix_date", 1), "DateFromUnixDate": ("date_from_unix_date", 1),
     "UnixSeconds": ("unix_seconds", 1), "UnixMillis": ("unix_millis", 1),
     "UnixMicros": ("unix_micros", 1), "SecondsToTimestamp": ("timestamp_seconds", 1),

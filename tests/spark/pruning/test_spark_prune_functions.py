@@ -109,6 +109,8 @@ WHERE = {
                     "date_format(n, 'dd') < '12'", "date_format(d, 'EEE, MMMM') = 'Fri, April'"],
     "dayname": ["dayname(d) = 'Sun'"], "monthname": ["monthname(d) = 'Apr'"],
     "next_day": ["next_day(d, 'MON') = DATE '2024-04-22'"],
+    "months_between": ["months_between(d, DATE '2024-01-30') > 3",
+                       "months_between(DATE '2024-01-30', d, false) < -4"],
     "from_unixtime": ["from_unixtime(l) > '1970-02-10'", "from_unixtime(l, 'dd') = '12'"],
     "concat_ws": ["concat_ws('-', i, s) = '3-x3 y'",
                   "concat_ws('/', CAST(NULL AS STRING), i) = '2'"],
