@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from skipstone.ir import types as ty
-from skipstone.ir.coercion import char, tuples
+from skipstone.ir.coercion import char
 from skipstone.ir.coercion.coerce import same_equality, types_differ
 from skipstone.ir.coercion.pullback import Span
 from skipstone.ir.coercion.thresholds import against_span
@@ -39,6 +39,7 @@ from skipstone.ir.node import (
     Reason,
     flatten_chain,
     is_parameter,
+    is_tuple,
     literal,
     show_path,
     unknown,
@@ -171,8 +172,10 @@ class _Binder:
     def compare(self, op: Op, a: Node, b: Node) -> Node:
         if op is Op.NE:
             return Node(Op.NOT, (self.compare(Op.EQ, a, b),))
-        if tuples.is_tuple(a) and op in (Op.EQ, Op.NULL_SAFE_EQ):
-            return tuples.equal_tuples(a, b, self.scalar, self.compare)
+        if is_tuple(a) and op in (Op.EQ, Op.NULL_SAFE_EQ):
+            from skipstone.ir.coercion.tuples import equal_tuples
+
+            return equal_tuples(a, b, self.scalar, self.compare)
         if is_condition(a) or is_condition(b):
             return self.compare_conditions(op, a, b)
         has_literal = Op.LITERAL in (a.op, b.op)
@@ -198,7 +201,7 @@ class _Binder:
         comparable scalars are UNKNOWN. All are compared in one type, if they differ.
         """
         assert isinstance(n.value, tuple)
-        if tuples.is_tuple(n.args[0]) and not n.value:
+        if is_tuple(n.args[0]) and not n.value:
             return Node(Op.OR, tuple(self.compare(Op.EQ, n.args[0], m) for m in n.args[1:]))
         column = self.scalar(n.args[0])
         members = list(n.value)

@@ -80,6 +80,7 @@ class Op(enum.Enum):
 
 
 TERMS: Final = (Op.COLUMN, Op.CALL)  # the scalars that leaves of a bound predicate test
+STRUCT: Final = "struct"  # the function that makes a row of values
 
 
 MAX_HASHED: Final = 1_000  # members of a list
@@ -170,6 +171,11 @@ class Name:
 def parameter(name: str) -> Name:
     """Return the name of a lambda's parameter, which no column has."""
     return Name((f"\0{name}",))
+
+
+def is_tuple(n: Node) -> bool:
+    """Return True if an unbound node is a row of values, such as `(a, b)`."""
+    return n.op is Op.CALL and n.value == STRUCT
 
 
 def is_parameter(n: Node) -> bool:

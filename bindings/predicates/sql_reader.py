@@ -17,7 +17,7 @@ from skipstone.ir import types as ty
 from skipstone.ir.coercion.char import without_padding
 from skipstone.ir.errors import PredicateSyntaxError
 from skipstone.ir.functions.spark_names import explain_function
-from skipstone.ir.node import Name, Node, Op, literal, parameter, unknown
+from skipstone.ir.node import STRUCT, Name, Node, Op, literal, parameter, unknown
 from skipstone.ir.types import Kind
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ class Reader:
                 field = literal(e.this.name.encode(), ty.STRING)
                 return Node(Op.CALL, (field, self.node(e.expression)), "date_part")
             case exp.Tuple() if len(e.expressions) > 1:
-                return self.call("struct", *e.expressions)
+                return self.call(STRUCT, *e.expressions)
             case exp.Interval():
                 found = interval_of(e)
                 return found or self.unknown_form(e, "the interval is not understood")

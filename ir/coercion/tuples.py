@@ -5,18 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from skipstone.ir.coercion.char import is_char
-from skipstone.ir.node import Node, Op, unknown
+from skipstone.ir.node import Node, Op, is_tuple, unknown
 from skipstone.ir.text import show
 from skipstone.ir.types import Kind
 
-STRUCT = "struct"  # the function that makes a row of values
-
 Compare = Callable[[Op, Node, Node], Node]
-
-
-def is_tuple(n: Node) -> bool:
-    """Return True if an unbound node is a row of values."""
-    return n.op is Op.CALL and n.value == STRUCT
 
 
 def equal_tuples(a: Node, b: Node, scalar: Callable[[Node], Node], compare: Compare) -> Node:
