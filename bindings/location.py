@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any, Final, TypeAlias
@@ -95,6 +95,23 @@ def path_text(where: Any) -> str:
     )
 
 
+def all_of(where: Any) -> Any:
+    """Return a location, or a list of locations if it is a column or an iterator of them.
+
+    A column is an array of Arrow or a series of Polars or pandas.
+    """
+    if isinstance(where, pa.Array | pa.ChunkedArray):
+        return where.to_pylist()
+    is_series = type(where).__name__ == "Series" and package_of(where) in ("pandas", "polars")
+    is_iterator = isinstance(where, Iterator) and not hasattr(where, "read")
+    return list(where) if is_series or is_iterator else where
+
+
+def package_of(value: object) -> str:
+    """Return the name of the package that defines the type of a value."""
+    return (type(value).__module__ or "").partition(".")[0]
+
+
 def each_path(where: Any) -> list[str]:
     """Return the paths of one location, or of a list of locations, as text.
 
@@ -105,7 +122,7 @@ def each_path(where: Any) -> list[str]:
     if one or not isinstance(where, Iterable):
         return [path_text(where)]
     # Tables and data sets are iterable, but they yield columns and fragments, not paths.
-    if (type(where).__module__ or "").partition(".")[0] in ("pyarrow", "pandas", "polars"):
+    if package_of(where) in ("pyarrow", "pandas", "polars"):
         return [path_text(where)]
     return [path_text(w) for w in where]
 

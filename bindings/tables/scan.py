@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Never, TypeAlias, cast
 from skipstone.bindings.location import (
     FileSystemLike,
     ListedFolder,
+    all_of,
     chosen_filesystem,
     is_unity,
     shown,
@@ -48,7 +49,7 @@ def scan(
     """Open a table of any format.
 
     Args:
-        source: A file, a folder, a glob or a list of them, by path or URI; a pyiceberg or
+        source: A file, a folder, a glob or several of them, as for `scan_parquet`; a pyiceberg or
             deltalake table; the name of a table in Unity Catalog, `uc://catalog.schema.table`; or a
             table that is open already.
         format: "parquet", "hive", "delta" or "iceberg". None detects it: a folder `_delta_log`
@@ -86,6 +87,7 @@ def scan(
     for keyword in others:
         raise _unexpected(keyword)
     check_format(format)
+    source = all_of(source)
     own = {
         "filesystem": filesystem is not None,
         "partition_schema": partition_schema is not None,

@@ -173,3 +173,33 @@ def test_versions_in_the_shell(delta, iceberg, hive):
     assert failed.returncode == 2 and "tags v1" in failed.stderr
     failed = run("plan", str(hive), "--at", "1")
     assert failed.returncode == 2 and "applies to Delta and Iceberg tables" in failed.stderr
+
+
+def _in_pandas(paths):
+    import pandas as pd
+
+    return pd.Series(paths)
+
+
+def _in_polars(paths):
+    import polars as pl
+
+    return pl.Series(paths)
+
+
+COLUMNS = {
+    "a list": list, "an iterator": iter, "an array": pa.array, "a set": set,
+    "a chunked array": lambda paths: pa.chunked_array([paths]), "a series": _in_polars,
+    "a series of pandas": _in_pandas,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("make", COLUMNS.values(), ids=COLUMNS)
+def test_several_paths_in_any_form(make, tmp_path):
+    paths = [str(tmp_path / f"{i}.parquet") for i in range(3)]
+    for path in paths:
+        pq.write_table(pa.table({"x": [1]}), path)
+    for scan in (ss.scan, ss.scan_parquet):
+        assert sorted(scan(make(paths)).all_files) == paths
+    options = {"AWS_REGION": "eu-west-1"}  # local paths ignore it
+    assert ss.scan_parquet(make(paths), storage_options=options).num_files == 3

@@ -14,6 +14,7 @@ import pyarrow as pa
 from skipstone.bindings.location import (
     FileSystemLike,
     Location,
+    all_of,
     chosen_filesystem,
     in_folder,
     resolve,
@@ -318,9 +319,9 @@ def scan_parquet(
     Footers are read in parallel, unless a snapshot or `_metadata` has their statistics.
 
     Args:
-        source: A file, a folder, a glob (`**` crosses folders), or a list of them; paths or URIs.
-            The folder of a Delta, Iceberg or Hudi table is refused: it holds files that the table
-            removed.
+        source: A file, a folder, a glob (`**` crosses folders), or several of them: a list, an
+            iterator, an Arrow array or a series of Polars or pandas; paths or URIs. The folder of a
+            Delta, Iceberg or Hudi table is refused: it holds files that the table removed.
         filesystem: Any file system of pyarrow or fsspec, the name of an fsspec protocol, or the URI
             of a folder. Paths are then paths of this file system.
         storage_options: Credentials and the address of an object store, instead of `filesystem`:
@@ -352,6 +353,7 @@ def scan_parquet(
         StatisticsError: `stats` names a file that is damaged, or of another version.
     """
     check_on_error(on_error)
+    source = all_of(source)
     meter, listed, given = Meter(), time.time_ns(), types_of(partition_schema)
     filesystem = chosen_filesystem(source, filesystem, storage_options)
     with reporting(progress) as footer_progress:
