@@ -26,12 +26,13 @@ Read: TypeAlias = "Callable[[list[str], Node | None, int | None], Iterable[pa.Re
 NOT_ON_ROWS: Final = frozenset({Op.UNKNOWN, Op.CALL, Op.CAST})
 
 
-def lazy_frame(schema: pa.Schema, read: Read) -> LazyFrame:
+def lazy_frame(schema: pa.Schema, read: Read, timezone: str) -> LazyFrame:
     """Return a lazy frame whose queries call `read`.
 
     Args:
         schema: The columns.
         read: Returns at least the rows of a query.
+        timezone: The zone of the plans that `read` makes.
 
     Raises:
         BackendMissing: Polars is not installed, or too old.
@@ -57,7 +58,7 @@ def lazy_frame(schema: pa.Schema, read: Read) -> LazyFrame:
         batch_size: int | None,
     ) -> Iterator[DataFrame]:
         names = list(schema.names) if columns is None else columns
-        condition = None if predicate is None else from_polars(predicate, schema)
+        condition = None if predicate is None else from_polars(predicate, schema, timezone)
         used = set(names) if predicate is None else {*names, *predicate.meta.root_names()}
         needed = [name for name in schema.names if name in used] or schema.names[:1]
         remaining = n_rows
@@ -115,7 +116,7 @@ def frame_of_plan(plan: Plan) -> LazyFrame:
         else:
             yield from narrowed(plan, condition, columns, limit).to_batches()
 
-    return lazy_frame(plan.schema, read)
+    return lazy_frame(plan.schema, read, plan.timezone)
 
 
 def narrowed(plan: Plan, condition: Node | None, columns: list[str], limit: int | None) -> Plan:

@@ -194,7 +194,7 @@ class Table(ABC):
             )
             return (plan if condition is None else without_unjudged(plan)).to_batches()
 
-        return lazy_frame(self.schema, read)
+        return lazy_frame(self.schema, read, timezone)
 
     def clustering(
         self,
