@@ -71,6 +71,8 @@ def literal_type(value: object) -> tuple[DType, object]:
         return ty.NULL, None
     many = hasattr(value, "__iter__") and not isinstance(value, str | dict)
     way_out = "; test a list of values by isin" if many else ""
+    if type(value).__name__ == "UUID":
+        way_out = "; write its bytes (.bytes) for a column of Parquet, its text for one of Iceberg"
     raise TypeError(
         f"{clip(repr(value))} ({type(value).__name__}) is not a literal; expected None, bool, "
         f"int, float, Decimal, date, time, datetime, str or bytes{way_out}"

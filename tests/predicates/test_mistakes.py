@@ -1,5 +1,7 @@
 """Mistakes in predicates that are not SQL: each error says what to write instead."""
 
+import uuid
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -20,6 +22,7 @@ MISTAKES = [
     (lambda: bool(col("x") == 1), TypeError, "write & | ~"),
     (lambda: 1 < col("x") < 3, TypeError, "write & | ~"),
     (lambda: col("x") == {1: 2}, ss.PredicateError, "is not a literal; expected"),
+    (lambda: col("x") == uuid.UUID(int=5), ss.PredicateError, r"write its bytes \(\.bytes\)"),
     (lambda: col(""), ss.PredicateError, "expected a column's name"),
     (lambda: col("s").like("a", "!!"), ss.PredicateError, "expected one character"),
     (
