@@ -138,7 +138,7 @@ WHERE = {
 }  # fmt: skip
 # Spark replaces these by calls of Java methods, which have no class of their own.
 UNKNOWN = {"base64", "url_encode"}
-OF_SPARK_4 = ("<<", ">>", "try_mod(")
+OF_SPARK_4 = ("<<", ">>", "try_mod(", "dayname(", "monthname(")
 CONDITIONS = [
     (name, where)
     for name, wheres in WHERE.items()
