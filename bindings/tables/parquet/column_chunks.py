@@ -7,6 +7,7 @@ The results equal what pyarrow returns for the same chunk. A chunk for which thi
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -296,7 +297,14 @@ def trusted_bounds(stats: pq.Statistics, footer: Footer) -> tuple[Any, Any]:
             return low, high
         if logical.get("Type") == "Date" and footer.julian and stats.min_raw < GREGORIAN:
             return None, None
-        low, high = stats.min, stats.max
+        if logical.get("Type") == "Decimal" and isinstance(stats.min_raw, int):
+            # pyarrow (21) does not read bounds of decimals that are stored as integers.
+            low, high = (
+                Decimal((int(raw < 0), tuple(map(int, str(abs(raw)))), -logical["scale"]))
+                for raw in (stats.min_raw, stats.max_raw)
+            )
+        else:
+            low, high = stats.min, stats.max
     except (ValueError, KeyError, OverflowError, pa.ArrowException):
         # Bytes that are not text, an unknown unit, or a date that Python cannot hold.
         return None, None

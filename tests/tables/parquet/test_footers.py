@@ -4,6 +4,7 @@ import datetime as dt
 import decimal
 import pickle
 import struct
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,6 +16,7 @@ from skipstone.bindings.tables.parquet import footer as footer_module
 from skipstone.bindings.tables.parquet import footer_blocks as blocks
 from skipstone.bindings.tables.parquet import footer_groups as groups
 from skipstone.bindings.tables.parquet import footers as sources
+from skipstone.bindings.tables.parquet.column_chunks import trusted_bounds
 from skipstone.bindings.tables.parquet.footer import ParsedFooter
 from skipstone.bindings.tables.parquet.footer_blocks import FooterBlock
 from skipstone.bindings.tables.parquet.footers import Footer, read_footers
@@ -353,3 +355,31 @@ def test_heads_with_other_orders_are_others(tmp_path):
     assert head.with_orders(1) is ordered
     assert ordered.with_orders(0) is head
     assert not head.equals(ordered)
+
+
+@pytest.mark.parametrize("precision, scale", [(9, 2), (9, 0), (18, 5), (38, 10)])
+def test_bounds_of_decimals_that_pyarrow_cannot_read(precision, scale, tmp_path):
+    """pyarrow 21 refuses the bounds of decimals that are stored as integers."""
+    values = [D(f"-{'9' * (precision - scale)}"), D(5)]
+    column = pa.array(values, pa.decimal128(precision, scale))
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"m": column}), path, store_decimal_as_integer=True)
+    stats = pq.read_metadata(path).row_group(0).column(0).statistics
+    is_integer = isinstance(stats.min_raw, int)
+
+    class Refusing:
+        """Statistics as pyarrow 21 has them."""
+
+        logical_type, min_raw, max_raw = stats.logical_type, stats.min_raw, stats.max_raw
+
+        @property
+        def min(self):
+            if is_integer:
+                raise pa.ArrowNotImplementedError("Cannot extract statistics for type")
+            return stats.min
+
+        max = property(lambda self: stats.max)
+
+    footer = SimpleNamespace(julian=False, orders_nan=False)
+    assert trusted_bounds(Refusing(), footer) == (min(values), max(values))
+    assert is_integer == (precision <= 18)
