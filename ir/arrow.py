@@ -20,6 +20,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from skipstone.ir import compute as pc
+from skipstone.ir.node import Path
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
 Numbers: TypeAlias = npt.NDArray[np.generic]
@@ -44,6 +45,14 @@ def whole(array: pa.Array | pa.ChunkedArray) -> pa.Array:
     if not array.num_chunks:
         return pa.nulls(0, array.type)
     return array.chunk(0) if array.num_chunks == 1 else array.combine_chunks()
+
+
+def type_at(schema: pa.Schema, path: Path) -> pa.DataType:
+    """Return the Arrow type of a column, or of a field of structs."""
+    t = schema.field(path[0]).type
+    for name in path[1:]:
+        t = t.field(name).type
+    return t
 
 
 def plain(array: pa.Array) -> pa.Array:

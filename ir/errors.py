@@ -153,6 +153,11 @@ def counted(n: int | None, what: str) -> str:
     return f"{n:,} " + (re.sub(r"s\b", "", what, count=1) if n == 1 else what)
 
 
+def shown_number(n: int | None) -> str:
+    """Return a number for display; None is an unknown number."""
+    return "unknown" if n is None else f"{n:,}"
+
+
 def without_secrets(text: str) -> str:
     """Return a text without the passwords and query values of the URLs in it.
 

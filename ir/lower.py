@@ -24,7 +24,7 @@ from skipstone.ir.cached import cached_property
 from skipstone.ir.errors import PredicateTooDeep
 from skipstone.ir.guarantee import LiteralGuarantee
 from skipstone.ir.like import after_prefix, pattern_of
-from skipstone.ir.node import TERMS, Node, Op, literal
+from skipstone.ir.node import TERMS, Node, Op, literal, statistics_key
 from skipstone.ir.simplify import FALSE, TRUE
 from skipstone.ir.types import Kind
 
@@ -251,7 +251,7 @@ STATISTICS: Final = (
 
 @functools.lru_cache(maxsize=1 << 12)
 def _statistic(op: Op, term: Node) -> Node:
-    return Node(op, value=term.value if term.op is Op.COLUMN else term, dtype=term.dtype)
+    return Node(op, value=statistics_key(term), dtype=term.dtype)
 
 
 def _member(op: Op, column: Node, values: tuple[object, ...]) -> Node:

@@ -233,6 +233,11 @@ def flatten_chain(n: Node) -> tuple[Node, ...]:
     return tuple(out)
 
 
+def statistics_key(term: Node) -> Path | Node:
+    """Return the key under which statistics have a scalar: a column's path, or the call itself."""
+    return term.value if term.op is Op.COLUMN else term  # type: ignore[return-value]
+
+
 def not_understood(n: Node) -> list[Reason]:
     """Return the unsupported parts of a bound predicate, with reasons."""
     return [m.value for m in n.walk() if m.op is Op.UNKNOWN and isinstance(m.value, Reason)]
@@ -276,11 +281,21 @@ def sql_path(path: Path) -> str:
     )
 
 
+def lowered(path: Path) -> Path:
+    """Return a path in lower case, to compare it as Spark does by default."""
+    return tuple(name.lower() for name in path)
+
+
 def quoted_name(name: str) -> str:
     """Return any name as SQL text in backticks."""
     return "`" + name.replace("`", "``") + "`"
 
 
 def quoted_path(path: Iterable[str]) -> str:
-    """Return a path as SQL text with every part quoted, because a part may be a word of SQL."""
+    """Return a path as SQL text with every part quoted, because a part may be a word of SQL.
+
+    Example:
+        >>> quoted_path(("a b", "c"))
+        '`a b`.`c`'
+    """
     return ".".join(map(quoted_name, path))

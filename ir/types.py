@@ -279,6 +279,11 @@ def is_text(t: pa.DataType) -> bool:
     return bool(pa.types.is_string(t) or pa.types.is_large_string(t) or pa.types.is_string_view(t))
 
 
+def is_instant(t: pa.DataType) -> bool:
+    """Return True for Arrow's timestamps with a zone."""
+    return bool(pa.types.is_timestamp(t) and t.tz is not None)
+
+
 @dataclass(frozen=True, slots=True)
 class Leaf:
     """A column that a predicate can name: path, type, and whether the schema allows NULL."""

@@ -19,6 +19,7 @@ import pyarrow as pa
 from skipstone.bindings.filters.keys import NAN_KEY, in_bytes, width_of
 from skipstone.bindings.filters.limits import Limits
 from skipstone.ir import compute as pc
+from skipstone.ir.functions.text import common_prefix
 from skipstone.ir.types import DType, Kind
 
 MAX_SHARED_BYTES: Final = 2**62
@@ -160,17 +161,10 @@ def _shared_levels(points: pa.Array, dtype: DType) -> npt.NDArray[np.int64]:
     if in_bytes(dtype):
         texts = points.to_pylist()
         return np.array(
-            [MAX_SHARED_BYTES - _common_prefix(a, b) for a, b in pairwise(texts)], np.int64
+            [MAX_SHARED_BYTES - common_prefix(a, b) for a, b in pairwise(texts)], np.int64
         )
     bits = points.to_numpy(zero_copy_only=False).view(np.uint64) ^ np.uint64(1 << 63)
     different = bits[1:] ^ bits[:-1]
     high = (different >> np.uint64(32)).astype(np.float64)
     low = (different & np.uint64(0xFFFFFFFF)).astype(np.float64)
     return np.asarray(np.where(high > 0, 32 + np.frexp(high)[1], np.frexp(low)[1]), np.int64)
-
-
-def _common_prefix(a: bytes, b: bytes) -> int:
-    """Return the number of bytes with which both texts begin."""
-    return next(
-        (i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b))
-    )

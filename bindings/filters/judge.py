@@ -18,7 +18,7 @@ from skipstone.bindings.predicates.predicate import PruningPredicate
 from skipstone.bindings.statistics.statistics import Statistics
 from skipstone.ir.coercion.pullback import Span
 from skipstone.ir.coercion.thresholds import against_nan, against_span, never
-from skipstone.ir.node import Node, Op, literal
+from skipstone.ir.node import Node, Op, literal, statistics_key
 from skipstone.ir.outcome import Verdict
 from skipstone.ir.simplify import TRUE, is_in
 from skipstone.ir.types import DType
@@ -104,7 +104,7 @@ def may_raise(bound: BoundFilter, stats: Statistics) -> Mask:
     for term in bound.terms:
         if term.op is not Op.COLUMN and term.dtype is not None:
             out |= mask_of(
-                stats.column(_statistics_key(term), term.dtype).may_raise, stats.num_containers
+                stats.column(statistics_key(term), term.dtype).may_raise, stats.num_containers
             )
     return out
 
@@ -191,15 +191,10 @@ def _membership(term: Node, domain: Domain) -> Node:
     return Node(Op.OR, (Node(Op.IS_TRUE, (member,)), null)) if parts else null
 
 
-def _statistics_key(term: Node) -> Any:
-    """Return the key under which statistics have a scalar: a column's path, or the expression."""
-    return term.value if term.op is Op.COLUMN else term
-
-
 def _in_ranges(term: Node, domain: Domain, stats: Statistics) -> Mask:
     """Return which containers may hold a value of a domain's ranges."""
     assert term.dtype is not None
-    column = stats.column(_statistics_key(term), term.dtype)
+    column = stats.column(statistics_key(term), term.dtype)
     n = stats.num_containers
     at = np.arange(n)
     before = ranks_of(column, axis_of(domain.lasts, term.dtype), at)[0]
@@ -255,7 +250,7 @@ def _by_tuples(bound: BoundFilter, stats: Statistics, at: Positions) -> Verdicts
     boxes = []
     for term, values, numbers in zip(bound.terms, tuples.values, tuples.numbers, strict=True):
         assert term.dtype is not None
-        column = stats.column(_statistics_key(term), term.dtype)
+        column = stats.column(statistics_key(term), term.dtype)
         boxes.append(_Box.of(column, axis_of(values.slice(0, numbers), term.dtype), n, at))
     may_match: Mask = np.logical_or.reduce([b.may_raise for b in boxes])
     for group in tuples.groups:

@@ -9,7 +9,7 @@ from typing import Final
 
 from skipstone.bindings.layout.curves import COORDINATE_BITS
 from skipstone.bindings.layout.simulate import Layout
-from skipstone.ir.node import Path, quoted_name
+from skipstone.ir.node import Path, quoted_name, quoted_path
 from skipstone.ir.types import Kind
 
 ICEBERG_FIELDS: Final = (
@@ -75,18 +75,8 @@ def statements_for(
 # Delta and Iceberg, in Spark SQL.
 
 
-def spark_name(path: Path) -> str:
-    """Return a column as Spark SQL writes it.
-
-    Example:
-        >>> spark_name(("a b", "c"))
-        '`a b`.`c`'
-    """
-    return ".".join(map(quoted_name, path))
-
-
 def _spark_names(paths: Sequence[Path]) -> str:
-    return ", ".join(map(spark_name, paths))
+    return ", ".join(map(quoted_path, paths))
 
 
 def _delta(
@@ -137,7 +127,8 @@ def _iceberg(layout: Layout, name: str | None, file_bytes: int) -> tuple[Stateme
     keys = layout.keys
     if layout.kind == "partition":
         lines += [
-            f"ALTER TABLE {table} ADD PARTITION FIELD {spark_name(p)};" for p in layout.partition_by
+            f"ALTER TABLE {table} ADD PARTITION FIELD {quoted_path(p)};"
+            for p in layout.partition_by
         ]
         keys = keys or layout.partition_by
         note = f"{note} {ICEBERG_FIELDS}".strip()

@@ -17,7 +17,7 @@ from skipstone.bindings.plans.order import (
     value_of,
 )
 from skipstone.bindings.predicates.expr import col
-from skipstone.bindings.statistics.casts import cast_or_null, type_at
+from skipstone.bindings.statistics.casts import cast_or_null, value_type_at
 from skipstone.ir import compute as pc
 from skipstone.ir.arrow import booleans_of, plain, whole
 from skipstone.ir.bind import bind_scalar
@@ -129,5 +129,5 @@ def _best_exact_bound(
         return None, chosen
     first = int(at[np.argmax(bound[at]) if key.descending else np.argmin(bound[at])])
     # A file's bounds may have a coarser unit than the table's column.
-    value = cast_or_null(given.slice(first, 1), type_at(plan.table.schema, key.path))[0]
+    value = cast_or_null(given.slice(first, 1), value_type_at(plan.table.schema, key.path))[0]
     return (value, chosen[~usable[chosen]]) if value.is_valid else (None, chosen)

@@ -19,6 +19,7 @@ import pyarrow as pa
 from skipstone.bindings.filters.data import DynamicFilterData, DynamicFilteringEvent
 from skipstone.bindings.filters.filter import DynamicFilter
 from skipstone.bindings.plans.order import best_first
+from skipstone.bindings.plans.table_protocol import known_sum
 from skipstone.bindings.plans.topk import TopK
 from skipstone.ir.errors import DynamicFilterError
 from skipstone.kernels.run import forks
@@ -351,7 +352,7 @@ class SplitEnumerator:
             hosts = () if self._hosts is None else tuple(self._hosts(path))
             for part in np.array_split(np.arange(len(own)), min(parts, len(own))):
                 members = own[part]
-                count = None if (rows[members] < 0).any() else int(rows[members].sum())
+                count = known_sum(rows[members])
                 yield Split(
                     path,
                     tuple(groups[i] for i in part) if groups else (),

@@ -28,6 +28,11 @@ Positions: TypeAlias = npt.NDArray[np.int64]
 Refinement: TypeAlias = "Callable[[PruningPredicate, npt.NDArray[np.uint8]], npt.NDArray[np.uint8]]"
 
 
+def known_sum(values: npt.NDArray[np.int64]) -> int | None:
+    """Return the sum of counts; None if one of them is unknown, which is -1."""
+    return None if (values < 0).any() else int(values.sum())
+
+
 @dataclass(frozen=True, slots=True)
 class DataSize:
     """Holds the amount of data in a set of containers; unknown numbers are None.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from skipstone.bindings.shell.text_table import print_table, print_warning
-from skipstone.ir.errors import counted
+from skipstone.ir.errors import counted, shown_number
 from skipstone.ir.node import show_path
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def show_plan(plan: Plan, scanned: float, planned: float, files: bool) -> None:
     print_table(
         ("", "total", "kept", "kept %"),
         [
-            (name, "not listed" if unlisted else _number(total), _number(kept), share)
+            (name, "not listed" if unlisted else shown_number(total), shown_number(kept), share)
             for (name, total, kept), share in zip(rows, shares, strict=True)
         ],
         left=("",),
@@ -102,10 +102,6 @@ def _warn(plan: Plan, err: bool = False) -> None:
         print_warning(str(part), err)
     for error in plan.table.unreadable.values():
         print_warning(f"kept, but unreadable: {error}", err)
-
-
-def _number(value: int | None) -> str:
-    return "unknown" if value is None else f"{value:,}"
 
 
 def show_stats(table: SomeTable, as_json: bool) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from skipstone.ir import compute as pc
+from skipstone.ir.arrow import type_at
 from skipstone.ir.node import Path
 from skipstone.ir.session import CannotJudge, Session
 from skipstone.ir.types import from_arrow
@@ -64,11 +65,9 @@ def as_spark(text: str, arrow_type: pa.DataType) -> pa.Array:
         return pa.nulls(1, arrow_type)
 
 
-def type_at(schema: pa.Schema, path: Path) -> pa.DataType:
-    """Return the type of a column's values; of a dictionary, that of its values."""
-    t = schema.field(path[0]).type
-    for name in path[1:]:
-        t = t.field(name).type
+def value_type_at(schema: pa.Schema, path: Path) -> pa.DataType:
+    """Return the Arrow type of a column's values; of a dictionary, that of its values."""
+    t = type_at(schema, path)
     while pa.types.is_dictionary(t):
         t = t.value_type
     return t

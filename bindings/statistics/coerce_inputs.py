@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from skipstone.ir import compute as pc
-from skipstone.ir.arrow import python_array, whole
+from skipstone.ir.arrow import python_array, type_at, whole
 from skipstone.ir.errors import StatisticsError, describe_error, unknown_column
 from skipstone.ir.node import Path, show_path
 from skipstone.ir.types import DType, Leaf, to_axis, to_python
@@ -181,9 +181,7 @@ def _check_dictionary(name: str, value: Given) -> None:
 
 
 def _arrow_type(schema: pa.Schema, path: Path) -> pa.DataType:
-    t = schema.field(path[0]).type
-    for name in path[1:]:
-        t = t.field(name).type
+    t = type_at(schema, path)
     while (
         pa.types.is_dictionary(t)
         or pa.types.is_run_end_encoded(t)

@@ -16,7 +16,7 @@ from skipstone.bindings.html import escape, fragment
 from skipstone.bindings.views.axis import shorten, show_value
 from skipstone.bindings.views.groups import DECISIONS, Decision
 from skipstone.ir import compute as pc
-from skipstone.ir.errors import counted, without_secrets
+from skipstone.ir.errors import counted, shown_number, without_secrets
 from skipstone.ir.node import not_understood, show_path
 from skipstone.ir.outcome import Verdict
 from skipstone.ir.types import NOTE, DType, from_arrow, leaves_of, to_axis
@@ -65,7 +65,7 @@ def plan_html(plan: Plan) -> str:
     body += _bar(counts, texts, n, plan.table.unit)
     body += _grid(
         ("", "total", "read", "read %"),
-        [(name, _number(a), _number(b), _share(b, a)) for name, a, b in rows],
+        [(name, shown_number(a), shown_number(b), _share(b, a)) for name, a, b in rows],
     )
     body += _notes(f"never prunes: {text}" for text in plan.unused)
     if plan.table.unreadable:
@@ -110,7 +110,7 @@ def statistics_html(stats: Statistics) -> str:
         for path, leaf, (name, dtype) in zip(shown, leaves, named, strict=True):
             raw = stats.raw(path)
             known = [
-                _number(0 if a is None else len(a) - a.null_count)
+                shown_number(0 if a is None else len(a) - a.null_count)
                 for a in (raw.min, raw.max, raw.null_count)
             ]
             kind = None if leaf is None else leaf.dtype
@@ -214,10 +214,6 @@ def _notes(texts: Iterable[str]) -> str:
 def _more(count: int, what: str) -> str:
     remaining = count - MAX_COLUMNS
     return f'<div class="faint">and {remaining:,} more {what}</div>' if remaining > 0 else ""
-
-
-def _number(n: int | None) -> str:
-    return "unknown" if n is None else f"{n:,}"
 
 
 def _share(part: int | None, total: int | None) -> str:

@@ -17,7 +17,7 @@ from typing import Any, cast
 from skipstone.ir.guarantee import guarantees
 from skipstone.ir.like import after_prefix, pattern_of
 from skipstone.ir.merge import merge
-from skipstone.ir.node import Node, Op, Path
+from skipstone.ir.node import Node, Op, Path, statistics_key
 from skipstone.ir.outcome import Outcome, Verdict, verdict_of
 from skipstone.ir.types import DType, Kind
 
@@ -137,13 +137,8 @@ def outcomes(n: Node, facts: Mapping[Path | Node, ColumnFacts]) -> frozenset[Out
             return frozenset(o is True for o in outcomes(n.args[0], facts))
         case Op.IS_NULL if n.args[0].op not in (Op.COLUMN, Op.CALL):
             return frozenset(o is None for o in outcomes(n.args[0], facts))
-    f = facts[key_of(n.args[0])]
+    f = facts[statistics_key(n.args[0])]
     return frozenset((True, False, None)) if f.may_raise else frozenset(_leaf(n, f))
-
-
-def key_of(term: Node) -> Path | Node:
-    """Return the key of a term's facts: a column's path, or the call itself."""
-    return term.value if term.op is Op.COLUMN else term  # type: ignore[return-value]
 
 
 def verdict(
@@ -153,7 +148,7 @@ def verdict(
 
     Args:
         n: The bound predicate.
-        facts: The facts of each column and call that it tests, by `key_of`.
+        facts: The facts of each column and call that it tests, by `statistics_key`.
         container_rows: Rows of the container; 0 makes the verdict NEVER.
     """
     if container_rows == 0:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from skipstone.bindings.plans.explain.phases import MEMBERSHIP
-from skipstone.ir.errors import clip, counted
+from skipstone.ir.errors import clip, counted, shown_number
 
 if TYPE_CHECKING:
     from skipstone.bindings.plans.explain.container import ContainerExplanation
@@ -74,7 +74,7 @@ def summary(e: Explanation) -> Iterator[str]:
     if e.never_true:
         yield "no row can match: the condition is never TRUE, whatever the statistics say"
     if scan.logical_rows != scan.rows:
-        yield f"live rows: {number(scan.logical_rows)} of {number(total.logical_rows)}"
+        yield f"live rows: {shown_number(scan.logical_rows)} of {shown_number(total.logical_rows)}"
     yield f"prunes by {PRUNES_BY[e.kind]}"
     if e.seconds:
         yield _times(e.seconds)
@@ -105,7 +105,7 @@ def _times(seconds: Mapping[str, float]) -> str:
 
 def _of(kept: int | None, total: int | None, what: str) -> str:
     if total is not None:
-        return f"{number(kept)} of {counted(total, what)}"
+        return f"{shown_number(kept)} of {counted(total, what)}"
     return counted(kept, what)
 
 
@@ -126,9 +126,9 @@ def _phase_row(p: Phase) -> Row:
     return (
         PHASE_NAMES.get(p.name, p.name),
         change,
-        number(p.files),
-        number(p.bytes),
-        number(p.rows),
+        shown_number(p.files),
+        shown_number(p.bytes),
+        shown_number(p.rows),
         time,
         p.note,
     )
@@ -145,11 +145,6 @@ def conjunct_rows(e: Explanation) -> list[Row]:
             for c in e.conjuncts
         ),
     ]
-
-
-def number(n: int | None) -> str:
-    """Return a number for display."""
-    return "unknown" if n is None else f"{n:,}"
 
 
 def milliseconds(seconds: float) -> str:

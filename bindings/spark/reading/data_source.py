@@ -23,6 +23,7 @@ from skipstone.bindings.spark.session.session import require_pyspark
 from skipstone.bindings.spark.session.types import carried, fitted, spark_schema
 from skipstone.ir.errors import PredicateError, SourceError, UnknownColumn
 from skipstone.ir.session import Settings
+from skipstone.ir.types import is_instant
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -134,7 +135,7 @@ class ReadRequest:
         A data source does not see this setting.
         """
         kinds = [self.table.schema.field(name).type for name in self.table.partition_columns]
-        zone_dependent = any(pa.types.is_timestamp(k) and k.tz is not None for k in kinds)
+        zone_dependent = any(map(is_instant, kinds))
         if self.predicate is not None:
             others = (
                 PruningPredicate(

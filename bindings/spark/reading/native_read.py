@@ -12,8 +12,9 @@ import pyarrow as pa
 from skipstone.bindings.spark.reading.native_split import NativeScan
 from skipstone.bindings.spark.session.session import functions_of, is_connect, quiet
 from skipstone.bindings.spark.session.types import carried, carried_type, spark_schema, spark_type
+from skipstone.ir.arrow import type_at
 from skipstone.ir.node import Node, Op, Path, columns_of, quoted_name, quoted_path
-from skipstone.ir.types import PER_SECOND, DType, Kind, leaves_of
+from skipstone.ir.types import PER_SECOND, DType, Kind, is_instant, leaves_of
 from skipstone.ir.zones import GREGORIAN
 
 if TYPE_CHECKING:
@@ -111,10 +112,9 @@ def _misjudged(plan: Plan, columns: Sequence[str]) -> list[Path]:
         p
         for p in paths
         if p[0] not in plan.table.partition_columns
-        and (kind := _carried_type(plan.table.schema, p)) is not None
+        and (kind := carried_type(type_at(plan.table.schema, p))) is not None
         and (
-            pa.types.is_floating(kind)
-            or (skipped and (pa.types.is_date(kind) or _is_instant(kind)))
+            pa.types.is_floating(kind) or (skipped and (pa.types.is_date(kind) or is_instant(kind)))
         )
     ]
 
@@ -132,24 +132,13 @@ def _is_skipped_day(n: Node) -> bool:
     return any(GREGORIAN - 11 <= day <= GREGORIAN + 1 for day in days)
 
 
-def _carried_type(schema: pa.Schema, path: Path) -> pa.DataType | None:
-    arrow_type = schema.field(path[0]).type
-    for name in path[1:]:
-        arrow_type = arrow_type.field(name).type
-    return carried_type(arrow_type)
-
-
-def _is_instant(arrow_type: pa.DataType) -> bool:
-    return bool(pa.types.is_timestamp(arrow_type) and arrow_type.tz is not None)
-
-
 def _guard(F: Any, path: Path, guarded: Sequence[Path], schema: pa.Schema) -> Column:
     """Return a column, some of whose values are wrapped in functions that do not change them."""
     out: Column = F.col(quoted_name(path[0]))
     for p in guarded:
         if p[0] != path[0]:
             continue
-        value, kind = F.col(quoted_path(p)), _carried_type(schema, p)
+        value, kind = F.col(quoted_path(p)), carried_type(type_at(schema, p))
         if pa.types.is_floating(kind):
             unchanged = F.nanvl(value, value)
         elif pa.types.is_date(kind):

@@ -23,7 +23,7 @@ from skipstone.bindings.tables.parquet.table import ParquetTable
 from skipstone.bindings.tables.partition_values import partition_values
 from skipstone.bindings.tables.partitions import HIVE_NULL, Texts, unescaped
 from skipstone.ir import compute as pc
-from skipstone.ir.node import Path
+from skipstone.ir.node import Path, lowered
 
 if TYPE_CHECKING:
     from skipstone.bindings.plans.plan import Plan
@@ -168,7 +168,7 @@ def _read_differently(
 def _declared_types(field: pa.Field) -> list[tuple[Path, str]]:
     """Return the types that Spark gives a column and its struct fields, beyond Arrow's types."""
     noted = noted_paths([field])
-    return [(tuple(name.lower() for name in path), meaning_of(f)) for path, f in noted.items()]
+    return [(lowered(path), meaning_of(f)) for path, f in noted.items()]
 
 
 def _base(folder: str, texts: Texts) -> str | None:

@@ -33,7 +33,7 @@ from skipstone.bindings.tables.iceberg.files import IcebergFiles
 from skipstone.ir.errors import SourceError, UnsupportedForm, describe_error
 from skipstone.ir.node import quoted_name, quoted_path
 from skipstone.ir.simplify import TRUE
-from skipstone.ir.types import Kind, leaves_of
+from skipstone.ir.types import Kind, is_instant, leaves_of
 from skipstone.ir.zones import same_zone
 
 if TYPE_CHECKING:
@@ -302,7 +302,7 @@ def _check_zone(plan: Plan, zone: str) -> None:
     if isinstance(plan.table, IcebergFiles):  # Iceberg's partition values are numbers
         return
     kinds = [plan.table.schema.field(name).type for name in plan.table.partition_columns]
-    zoned = any(pa.types.is_timestamp(k) and k.tz is not None for k in kinds)
+    zoned = any(map(is_instant, kinds))
     if zoned and not same_zone(plan.timezone, zone):
         raise SourceError(
             f"the plan read partition values without a zone in {plan.timezone}, but the session's "

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from skipstone.bindings.spark.session.types import as_spark
 from skipstone.bindings.tables.delta.fields import LeafField, fields_of
+from skipstone.ir.arrow import type_at
 from skipstone.ir.types import Kind, from_arrow, leaves_of
 
 if TYPE_CHECKING:
@@ -24,11 +25,8 @@ def leaf_fields(schema: pa.Schema | StructType) -> Iterator[LeafField]:
         yield from fields_of(described, [], PHYSICAL in str(described)).leaves
         return
     for path, leaf in leaves_of(schema).items():
-        kind: pa.DataType = schema.field(path[0]).type
-        for name in path[1:]:
-            kind = kind.field(name).type
         if not leaf.struct:
-            yield LeafField(path, path, kind)
+            yield LeafField(path, path, type_at(schema, path))
 
 
 def spark_type_of(leaf: LeafField) -> DataType:

@@ -32,7 +32,7 @@ from skipstone.ir.arrow import (
     repeated,
     scalar_of,
 )
-from skipstone.ir.node import Path
+from skipstone.ir.node import Path, lowered
 from skipstone.ir.types import is_text
 from skipstone.kernels.pack.bounds import Given
 from skipstone.kernels.pack.columns import ColumnStatistics
@@ -168,7 +168,8 @@ def mistaken_columns(leaves: Iterable[LeafField]) -> frozenset[Path]:
     """
     levels = {
         leaf.path: [
-            (_lower(leaf.path[:n]), _lower(leaf.physical[:n])) for n in range(1, len(leaf.path) + 1)
+            (lowered(leaf.path[:n]), lowered(leaf.physical[:n]))
+            for n in range(1, len(leaf.path) + 1)
         ]
         for leaf in leaves
     }
@@ -180,10 +181,6 @@ def mistaken_columns(leaves: Iterable[LeafField]) -> frozenset[Path]:
         for path, pairs in levels.items()
         if any(own != stored and (own in physical or stored in names) for own, stored in pairs)
     )
-
-
-def _lower(path: Path) -> Path:
-    return tuple(name.lower() for name in path)
 
 
 def child(structs: Given, path: Sequence[str]) -> Given | None:

@@ -26,7 +26,7 @@ from skipstone.ir.arrow import arrow_of, booleans_of, int64_of, python_array
 from skipstone.ir.cached import cached_property
 from skipstone.ir.errors import StatisticsError, without_secrets
 from skipstone.ir.node import Path, show_path
-from skipstone.ir.types import Kind, leaves_of
+from skipstone.ir.types import Kind, is_instant, leaves_of
 
 Mask = npt.NDArray[np.bool_]
 INDEXED_COLUMNS: Final = "delta.dataSkippingNumIndexedCols"
@@ -184,7 +184,7 @@ class DeltaFiles(Table, CompleteTable):
     @cached_property
     def _zoned(self) -> bool:
         kinds = (self.schema.field(name).type for name in self.partition_columns)
-        return any(pa.types.is_timestamp(k) and k.tz is not None for k in kinds)
+        return any(map(is_instant, kinds))
 
     @cached_property
     def _columns(self) -> LogColumns:

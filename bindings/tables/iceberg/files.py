@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from skipstone.bindings.plans.plan import Plan
-from skipstone.bindings.plans.table_protocol import CompleteTable, DatasetFile, DataSize
+from skipstone.bindings.plans.table_protocol import CompleteTable, DatasetFile, DataSize, known_sum
 from skipstone.bindings.plans.work import Work
 from skipstone.bindings.statistics.coerce_inputs import KEYS
 from skipstone.bindings.statistics.statistics import Statistics
@@ -171,9 +171,9 @@ class IcebergFiles(CompleteTable):
         """Return how much data the chosen files hold."""
         return DataSize(
             int(chosen.sum()),
-            _sum(self.sizes, chosen),
-            _sum(self.rows, chosen),
-            _sum(self._logical, chosen),
+            known_sum(self.sizes[chosen]),
+            known_sum(self.rows[chosen]),
+            known_sum(self._logical[chosen]),
         )
 
     def total(self, planned: Mask) -> DataSize:
@@ -276,9 +276,3 @@ class IcebergFiles(CompleteTable):
 
 def _concatenate(parts: Sequence[npt.NDArray[np.int64]]) -> npt.NDArray[np.int64]:
     return np.concatenate(parts) if parts else np.empty(0, np.int64)
-
-
-def _sum(values: npt.NDArray[np.int64], chosen: Mask) -> int | None:
-    """Return the sum of the chosen values, or None if one of them is unknown."""
-    some = values[chosen]
-    return None if (some < 0).any() else int(some.sum())

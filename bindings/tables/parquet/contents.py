@@ -31,6 +31,7 @@ from skipstone.bindings.tables.parquet.groups import (
     schemas_in,
 )
 from skipstone.ir.errors import SourceError
+from skipstone.ir.types import is_instant
 from skipstone.kernels.config import config
 from skipstone.kernels.decode.arrays import longs
 from skipstone.kernels.run.recent import Recent
@@ -91,10 +92,7 @@ class Contents:
             cache: The footer cache of the calling table, whose meter counts the bloom filters that
                 are read.
         """
-        if not any(
-            pa.types.is_timestamp(f.type) and f.type.tz is not None
-            for f in self.groups.partitions.values()
-        ):
+        if not any(is_instant(f.type) for f in self.groups.partitions.values()):
             timezone = "UTC"
         if timezone not in self._statistics:
             self._statistics[timezone] = self._made(timezone, cache)

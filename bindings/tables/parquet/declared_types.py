@@ -18,7 +18,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from skipstone.bindings.tables.char_columns import CHAR_KEY, declared, with_char
-from skipstone.ir.node import Path
+from skipstone.ir.node import Path, lowered
 from skipstone.ir.rows import FILTER_ELSEWHERE
 from skipstone.ir.types import COLLATIONS, NOTE
 
@@ -246,7 +246,7 @@ def with_notes(schema: pa.Schema, others: Iterable[pa.Schema]) -> pa.Schema:
     notes: dict[Path, pa.Field] = {}
     for other in others:
         for path, field in noted_paths(other).items():
-            notes.setdefault(tuple(name.lower() for name in path), field)
+            notes.setdefault(lowered(path), field)
     return pa.schema([_copy_notes(f, notes, ()) for f in schema]) if notes else schema
 
 
@@ -270,12 +270,12 @@ def why_not_judged(table: Iterable[pa.Field], file: pa.Schema, judged: Iterable[
         file: The file's columns.
         judged: The columns that the condition uses.
     """
-    noted = set(map(_lower, noted_paths(table)))
-    paths = [_lower(path) for path in judged]
+    noted = set(map(lowered, noted_paths(table)))
+    paths = [lowered(path) for path in judged]
     names = {path[0] for path in paths}
     own = [file.field(i) for i, name in enumerate(file.names) if name.lower() in names]
     for path, field in noted_paths(own).items():
-        if _lower(path) not in noted and any(j[: len(path)] == _lower(path) for j in paths):
+        if lowered(path) not in noted and any(j[: len(path)] == lowered(path) for j in paths):
             return (
                 f"its column {'.'.join(path)!r} is {meaning_of(field)}; the table has it as a "
                 f"plain column. {FILTER_ELSEWHERE}"
@@ -292,9 +292,9 @@ def why_not_read(table: Iterable[pa.Field], file: pa.Schema) -> str:
         table: The table's columns that are to be read.
         file: The file's columns.
     """
-    noted = {_lower(path): field for path, field in noted_paths(table).items()}
+    noted = {lowered(path): field for path, field in noted_paths(table).items()}
     for path, field in noted_paths(file).items() if noted else ():
-        wanted = noted.get(_lower(path))
+        wanted = noted.get(lowered(path))
         if wanted is not None and meaning_of(field) == LOST:
             return (
                 f"its column {'.'.join(path)!r} is {LOST}, which Arrow reads as NULL; leave it out "
@@ -307,7 +307,3 @@ def why_not_read(table: Iterable[pa.Field], file: pa.Schema) -> str:
                     "several forms; leave it out (columns=), or read it by Spark"
                 )
     return ""
-
-
-def _lower(path: Path) -> Path:
-    return tuple(name.lower() for name in path)

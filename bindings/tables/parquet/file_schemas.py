@@ -19,8 +19,8 @@ from skipstone.bindings.tables.parquet.declared_types import (
 from skipstone.bindings.tables.table_columns import have_parts, list_of
 from skipstone.ir.cached import cached_property
 from skipstone.ir.errors import SourceError, describe_error
-from skipstone.ir.node import Path
-from skipstone.ir.types import NULL, DType, leaves_of
+from skipstone.ir.node import Path, lowered
+from skipstone.ir.types import NULL, DType, is_instant, leaves_of
 
 # A column's type in a file, Parquet's type, and the bytes of a value of fixed length.
 StoredType = tuple[DType, str, int]
@@ -86,8 +86,8 @@ class FileSchema:
         """
         if path in self._leaves:
             return path
-        wanted = _lower(path)
-        matches = [p for p in self._leaves if _lower(p) == wanted]
+        wanted = lowered(path)
+        matches = [p for p in self._leaves if lowered(p) == wanted]
         return matches[0] if len(matches) == 1 else None
 
     def position(self, path: Path) -> int | None:
@@ -155,10 +155,6 @@ class FileSchema:
         return leaf.dtype, *self.physical[self._leaves[own][0]]
 
 
-def _lower(path: Path) -> Path:
-    return tuple(name.lower() for name in path)
-
-
 @cache
 def widens(given: pa.DataType, wanted: pa.DataType) -> bool:
     """Return True if the type `given` becomes `wanted` by widening."""
@@ -167,7 +163,7 @@ def widens(given: pa.DataType, wanted: pa.DataType) -> bool:
         given = without_views(given.value_type)
     if _short_offsets(given) == pa.binary() and _short_offsets(wanted) == pa.string():
         return True  # Spark reads such bytes as text, and compares them unchanged
-    if _has_zone(given) and _has_zone(wanted):
+    if is_instant(given) and is_instant(wanted):
         given = pa.timestamp(given.unit, wanted.tz)
     if _short_offsets(given) == _short_offsets(wanted):
         return True
@@ -259,15 +255,11 @@ def _shared_type(field: pa.Field, same: pa.Field) -> pa.DataType:
         return pa.struct([("metadata", pa.binary()), ("value", pa.binary())])
     if pa.types.is_dictionary(t) and not pa.types.is_dictionary(other):
         t = t.value_type
-    if _has_zone(t) and _has_zone(other) and t.tz != other.tz:
+    if is_instant(t) and is_instant(other) and t.tz != other.tz:
         return pa.timestamp(t.unit, "UTC")
     if pa.types.is_struct(t) and pa.types.is_struct(other):
         return pa.struct(list(_with_shared_types(t, other)))
     return t
-
-
-def _has_zone(t: pa.DataType) -> bool:
-    return pa.types.is_timestamp(t) and t.tz is not None
 
 
 def _spelled_like(given: Iterable[pa.Field], merged: Iterable[pa.Field]) -> pa.Schema:

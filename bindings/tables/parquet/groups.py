@@ -8,8 +8,8 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from skipstone.bindings.plans.table_protocol import DataSize
-from skipstone.bindings.statistics.casts import cast_or_null, type_at
+from skipstone.bindings.plans.table_protocol import DataSize, known_sum
+from skipstone.bindings.statistics.casts import cast_or_null, value_type_at
 from skipstone.bindings.tables.files import UNKNOWN, Files, Ints
 from skipstone.bindings.tables.parquet.file_schemas import BloomLocation, FileSchema, common_schema
 from skipstone.bindings.tables.partition_values import constant_statistics
@@ -161,7 +161,7 @@ class RowGroups:
     def raw(self, path: Path) -> ColumnStatistics:
         """Return the statistics of one column of the files."""
         if path not in self._raw:
-            kind = type_at(self.schema, path)
+            kind = value_type_at(self.schema, path)
             raws = [p.raw(path, kind) for p in self.parts]
             self._raw[path] = ColumnStatistics(
                 *(
@@ -234,9 +234,9 @@ class RowGroups:
     def size(self, chosen: Mask) -> DataSize:
         """Return how much data the chosen row groups hold; `chosen` is a mask, shape (n,)."""
         files = int(np.count_nonzero(np.diff(self.file[chosen], prepend=-1)))
-        rows = _sum(self.rows[chosen])
+        rows = known_sum(self.rows[chosen])
         nbytes = np.where(self.group == UNKNOWN, self.files.sizes[self.file], self.nbytes)
-        return DataSize(files, _sum(nbytes[chosen]), rows, rows)
+        return DataSize(files, known_sum(nbytes[chosen]), rows, rows)
 
     def by_path(self, which: Ints) -> dict[str, list[int]]:
         """Return path -> numbers of row groups; an unreadable file has an empty list.
@@ -274,11 +274,6 @@ def _statistic_types(arrow_type: pa.DataType) -> tuple[tuple[str, pa.DataType], 
         ("row_count", count),
         ("nan_count", count),
     )
-
-
-def _sum(values: Ints) -> int | None:
-    """Return the sum of numbers; None if one is unknown (-1)."""
-    return None if (values == UNKNOWN).any() else int(values.sum())
 
 
 class LazyColumns(Mapping[Path, ColumnStatistics]):

@@ -15,7 +15,7 @@ from skipstone.bindings.tables.parquet import footers as sources
 from skipstone.bindings.tables.parquet.file_schemas import common_schema
 from skipstone.bindings.tables.parquet.footer_groups import FooterPart
 from skipstone.bindings.tables.parquet.footers import read_footers
-from skipstone.bindings.tables.parquet.groups import schemas_in, type_at
+from skipstone.bindings.tables.parquet.groups import schemas_in, value_type_at
 from skipstone.ir.types import leaves_of
 from skipstone.kernels.decode import footer_layout
 from skipstone.kernels.decode.spans import GATHER
@@ -63,7 +63,7 @@ def content(footers, schema=None):
     }
     for path, leaf in leaves_of(schema).items():
         if leaf.dtype.ordered:
-            raw = part.raw(path, type_at(schema, path))
+            raw = part.raw(path, value_type_at(schema, path))
             arrays = (raw.min, raw.max, raw.null_count, raw.nan_count, *part.exact(path))
             out[path] = [shown(a) for a in arrays], part.blooms(path)
     return out
@@ -76,7 +76,7 @@ def num_unresolved(footers):
     for path, leaf in leaves_of(schema).items():
         if leaf.dtype.ordered:
             chunks, position = part._take_slots(path), part._positions(path)
-            decoded = part._decoded(chunks, position, type_at(schema, path))
+            decoded = part._decoded(chunks, position, value_type_at(schema, path))
             count += int(decoded.unresolved.sum())
     return count
 
