@@ -53,6 +53,10 @@ NEGATED: Final = {
 }
 
 
+# Unions of outcomes -> the outcomes.
+UNIONS: Final = {Want.NOT_TRUE: (Want.F, Want.N), Want.NOT_FALSE: (Want.T, Want.N)}
+
+
 @dataclass(frozen=True)
 class Program:
     """Conditions over the statistics of one container, in single static assignment.
@@ -174,10 +178,7 @@ def condition_of(n: Node, want: Want) -> Node:
     match n.op:
         case Op.LITERAL:
             outcome = Want.N if n.value is None else Want.T if n.value else Want.F
-            possible = {Want.NOT_TRUE: (Want.F, Want.N), Want.NOT_FALSE: (Want.T, Want.N)}.get(
-                want, (want,)
-            )
-            return TRUE if outcome in possible else FALSE
+            return TRUE if outcome in UNIONS.get(want, (want,)) else FALSE
         case Op.UNKNOWN:
             return TRUE
         case Op.NOT:
@@ -185,9 +186,7 @@ def condition_of(n: Node, want: Want) -> Node:
         case Op.AND | Op.OR:
             return _combine(n, want)
         case Op.BOTH:
-            outcomes = {Want.NOT_TRUE: (Want.F, Want.N), Want.NOT_FALSE: (Want.T, Want.N)}.get(
-                want, (want,)
-            )
+            outcomes = UNIONS.get(want, (want,))
             return _or(*(_and(*(condition_of(a, outcome) for a in n.args)) for outcome in outcomes))
         case Op.IS_TRUE:
             return {

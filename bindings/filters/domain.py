@@ -19,7 +19,6 @@ import pyarrow as pa
 from skipstone.bindings.filters.keys import NAN_KEY, in_bytes, width_of
 from skipstone.bindings.filters.limits import Limits
 from skipstone.ir import compute as pc
-from skipstone.ir.functions.text import common_prefix
 from skipstone.ir.types import DType, Kind
 
 MAX_SHARED_BYTES: Final = 2**62
@@ -159,6 +158,8 @@ def nbytes_of(values: pa.Array, dtype: DType) -> int:
 def _shared_levels(points: pa.Array, dtype: DType) -> npt.NDArray[np.int64]:
     """Return the least level at which each value shares a bucket with the next; shape (n - 1,)."""
     if in_bytes(dtype):
+        from skipstone.ir.functions.text import common_prefix
+
         texts = points.to_pylist()
         return np.array(
             [MAX_SHARED_BYTES - common_prefix(a, b) for a, b in pairwise(texts)], np.int64

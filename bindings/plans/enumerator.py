@@ -254,9 +254,8 @@ class SplitEnumerator:
                 plan = self.plan.with_dynamic((*self._filters, added))
             except DynamicFilterError:
                 raise
-            except (
-                Exception
-            ) as e:  # listing files again may fail; without the filter no row is lost
+            except Exception as e:
+                # Listing files again may fail. Without the filter, no row is lost.
                 self.errors.append(e)
                 return
             if plan is not self.plan:
@@ -276,9 +275,8 @@ class SplitEnumerator:
                 return
             try:
                 self.plan = self.plan.replanned()
-            except (
-                Exception
-            ) as e:  # listing files again may fail; without the filter no row is lost
+            except Exception as e:
+                # Listing files again may fail. Without the filter, no row is lost.
                 self.errors.append(e)
             self._collect_errors()
             self._queue = None

@@ -366,11 +366,7 @@ def batches_of(
     }
     # Arrow (26) does not join the dictionaries of several row groups within structs and lists.
     one_by_one = any(f.name in columns and _has_dictionary(f.type) for f in file.schema_arrow)
-    parts = (
-        [groups]
-        if not one_by_one
-        else [[g] for g in (range(file.num_row_groups) if groups is None else groups)]
-    )
+    parts = [[g] for g in chosen] if one_by_one else [groups]
     for batch in itertools.chain.from_iterable(
         file.iter_batches(rows, row_groups=part, columns=columns, use_threads=False)
         for part in parts

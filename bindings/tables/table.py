@@ -176,6 +176,7 @@ class Table(ABC):
 
         Raises:
             BackendMissing: Polars is not installed, or too old.
+            UnsupportedForm: Polars does not read a column's type.
 
         Example:
             >>> import pyarrow as pa, pyarrow.parquet as pq, tempfile, os, skipstone as ss
@@ -247,7 +248,8 @@ class Table(ABC):
 
         Args:
             workload: Conditions of any form, or text that holds conditions or whole queries. None:
-                rank columns by what a search for one value would read.
+                rank the first 32 columns, and the partition columns, by what a search for one value
+                would read.
             sample: Whether to read rows of some files: True for some 100,000, or their number.
                 False: rows are drawn from the statistics, evenly within each container's bounds.
             name: The table's name in queries, and in the statements to run.
@@ -339,7 +341,8 @@ class Table(ABC):
 
         Args:
             columns: The columns to draw; a struct's field is written `a.b`. The first two are also
-                drawn against each other. None means those of the condition, or else of partitions.
+                drawn against each other. Without any, those of the condition are drawn, or else the
+                partition columns.
             where, timezone: As for `plan`.
 
         Returns:

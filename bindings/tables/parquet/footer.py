@@ -91,7 +91,7 @@ class ParsedFooter:
             return
         heads = heads or Heads()
         if is_compiled():
-            self._locate_statistics(heads)
+            self._locate_at_first(heads)
         if self._layout is None:
             self.head = heads.of_metadata(self.metadata)
 
@@ -102,12 +102,16 @@ class ParsedFooter:
         None if the loop is not compiled, or does not understand the footer.
         """
         if not self._is_located and is_compiled():
-            self.lay_out()
+            self.locate_statistics()
         return self._layout
 
-    def _locate_statistics(self, heads: Heads) -> None:
+    def _find_layout(self) -> Layout | None:
         self._is_located = True
-        layout = layout_of(self.data) if len(self.data) <= MAX_LAYOUT else None
+        return layout_of(self.data) if len(self.data) <= MAX_LAYOUT else None
+
+    def _locate_at_first(self, heads: Heads) -> None:
+        """Locate the statistics, and make the head of the rest without parsing the whole."""
+        layout = self._find_layout()
         if layout is None:
             return
         try:
@@ -116,12 +120,11 @@ class ParsedFooter:
             return
         self._layout = layout if layout.fits(self.head.metadata.num_columns) else None
 
-    def lay_out(self) -> None:
+    def locate_statistics(self) -> None:
         """Locate the statistics now if the loop was not compiled when the footer was read."""
         if self._is_located:
             return
-        self._is_located = True
-        layout = layout_of(self.data) if len(self.data) <= MAX_LAYOUT else None
+        layout = self._find_layout()
         if layout is not None and layout.fits(self.head.metadata.num_columns):
             self._layout, self.head = layout, self.head.with_orders(layout.orders)
 
@@ -165,7 +168,7 @@ class ParsedFooter:
 
     @property
     def is_page_located(self) -> bool:
-        """Return True if `page_locations` is known, even if it is None."""
+        """True if `page_locations` is known, even if it is None."""
         return "page_locations" in self.__dict__
 
     def set_page_slots(self, found: PageSlots | None) -> None:
@@ -181,7 +184,7 @@ class ParsedFooter:
 
     def locate_pages(self) -> None:
         """Locate statistics and pages now if the loops were not compiled when they were needed."""
-        self.lay_out()
+        self.locate_statistics()
         if self.page_locations is None and len(self.data) <= MAX_LAYOUT:
             self._slots_of_pages()
 
@@ -316,7 +319,6 @@ def read_footer(
     source: pa.NativeFile,
     heads: Heads | None = None,
     *,
-    local: bool = False,
     ranges: Ranges | None = None,
 ) -> tuple[ParsedFooter, int]:
     """Read a file's footer.
@@ -324,7 +326,6 @@ def read_footer(
     Args:
         source: The file.
         heads: Heads of other files, to be shared; new ones are added.
-        local: True if requests cost little.
         ranges: Reads the file, so that what it reads is kept for later; if None, `source` reads it.
 
     Returns:
@@ -333,8 +334,10 @@ def read_footer(
     Raises:
         OSError, ArrowException, ValueError: the footer cannot be read, or there is none.
     """
-    read_at, local = (None, local) if ranges is None else (ranges.read_at, ranges.local)
-    footer, nbytes = footer_bytes(source, local=local, read_at=read_at)
+    if ranges is None:
+        footer, nbytes = footer_bytes(source)
+    else:
+        footer, nbytes = footer_bytes(source, local=ranges.local, read_at=ranges.read_at)
     return ParsedFooter(footer, heads), nbytes
 
 

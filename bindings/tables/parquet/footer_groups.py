@@ -19,9 +19,7 @@ from skipstone.bindings.tables.parquet.column_chunks import (
     no_bounds,
     trusted_bounds,
 )
-from skipstone.bindings.tables.parquet.encodings import (
-    encoding_of,
-)
+from skipstone.bindings.tables.parquet.encodings import encoding_of
 from skipstone.bindings.tables.parquet.file_schemas import BloomLocation, FileSchema
 from skipstone.bindings.tables.parquet.footer import (
     READ_ERRORS,

@@ -96,7 +96,7 @@ def read_metadata_file(
     """
     parsed = None if time is None else _read(path, filesystem, meter)
     if parsed is not None and len(parsed.data) >= WAIT_BYTES:
-        parsed.lay_out()
+        parsed.locate_statistics()
     metadata = None if parsed is None else parsed.metadata
     if (
         time is None
