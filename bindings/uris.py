@@ -43,11 +43,11 @@ def filesystem_at(text: str, scheme: str) -> tuple[pafs.FileSystem, str]:
 def _local_files(text: str) -> tuple[pafs.FileSystem, str]:
     """Return the local file system and the path of a file URI.
 
-    PyIceberg and other writers put paths into URIs unescaped. So text that is no URI is taken as it
-    is, and so is text that names an existing file only as it is.
+    PyIceberg and other writers do not escape paths in URIs. A path that is malformed as a URI is
+    therefore taken as it is, and so is one that exists only as it is.
 
     Raises:
-        SourceError: it names another host, or a `?` or `#` would cut the path, so that another
+        SourceError: the URI names another host, or `?` or `#` would end the path, so that another
             folder would be read.
     """
     rest = text.partition(":")[2]
@@ -62,7 +62,7 @@ def _local_files(text: str) -> tuple[pafs.FileSystem, str]:
     plain = rest.removeprefix("//")
     if not plain.startswith("/"):
         raise SourceError(
-            f"{shown(text)}: a file URI names a path of this machine, from its root: expected "
+            f"{shown(text)}: a file URI holds an absolute path of this machine; expected "
             "file:///folder/table, or the path without file://"
         )
     try:

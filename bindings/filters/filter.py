@@ -119,8 +119,8 @@ class DynamicFilter:
             True if the keys are new; False for the same keys again, and after a failure.
 
         Raises:
-            DynamicFilterError: the data are no keys; the builder reported other keys before, and
-                rows may already have been left out by them; or all builders have reported.
+            DynamicFilterError: `data` are not keys; the builder reported other keys before, by
+                which rows may already have been left out; or all builders have reported.
 
         Source: Flink FLIP-248 and `DynamicFilteringDataCollectorCoordinator`, which also refuses
         other data.
@@ -128,8 +128,8 @@ class DynamicFilter:
         data = data.data if isinstance(data, DynamicFilteringEvent) else data
         if not isinstance(data, DynamicFilterData):
             raise DynamicFilterError(
-                f"the keys are a {type(data).__name__}; expected DynamicFilterData, which the "
-                "finish() of a DynamicFilterCollector returns"
+                f"the keys are a {type(data).__name__}; expected DynamicFilterData, which "
+                "DynamicFilterCollector.finish() returns"
             )
         with self._lock:
             earlier = self._parts.get(builder)

@@ -57,9 +57,9 @@ def advise(
     leaves = leaves_of(table.schema)
     partitions = tuple((p,) for p in table.partition_columns)
     if workload is None:
-        every = [leaf for leaf in leaves.values() if leaf.dtype.ordered]
-        used = _searched(every, partitions)
-        untried = len(every) - len(used)
+        ordered = [leaf for leaf in leaves.values() if leaf.dtype.ordered]
+        used = _columns_to_search(ordered, partitions)
+        untried = len(ordered) - len(used)
     else:
         parsed = workload_of(
             workload, table.schema, name=name and name.split(".")[-1], folder=_folder(table),
@@ -85,7 +85,7 @@ def advise(
     )
 
 
-def _searched(leaves: Sequence[Leaf], partitions: Sequence[Path]) -> list[Leaf]:
+def _columns_to_search(leaves: Sequence[Leaf], partitions: Sequence[Path]) -> list[Leaf]:
     """Return the columns to search for: the first ones, and the partition columns."""
     others = [leaf.path for leaf in leaves if leaf.path not in partitions]
     chosen = {*partitions, *others[:MAX_SEARCHED_COLUMNS]}
@@ -295,8 +295,8 @@ def _limits(
     out = []
     if untried:
         out.append(
-            f"Without a workload, the first {MAX_SEARCHED_COLUMNS} columns and partition columns "
-            f"are tried, and {untried:,} others are not; a workload chooses its own columns."
+            f"Without a workload, only the first {MAX_SEARCHED_COLUMNS} columns and the partition "
+            f"columns are tried, not the other {untried:,}; pass a workload to try its columns."
         )
     if rows.source == "statistics":
         out.append(

@@ -73,34 +73,36 @@ def lazy_frame(schema: pa.Schema, read: Read, timezone: str) -> LazyFrame:
                 return
 
     def frame_of(fields: Iterable[pa.Field]) -> LazyFrame:
-        kinds = as_frame(pa.Table.from_batches([], pa.schema(fields)))  # `empty_table` needs pandas
+        # `Schema.empty_table` would import pandas.
+        kinds = as_frame(pa.Table.from_batches([], pa.schema(fields)))
         return register_io_source(source, schema=kinds.schema, validate_schema=True)
 
     try:
         return frame_of(schema)
     except pl.exceptions.PolarsError as e:
-        raise not_read_by("Polars", "to_polars", schema, lambda f: frame_of([f]), e) from e
+        raise unread_types_error("Polars", "to_polars", schema, lambda f: frame_of([f]), e) from e
 
 
-def not_read_by(
+def unread_types_error(
     engine: str, method: str, schema: pa.Schema, reads: Callable[[pa.Field], object], e: Exception
 ) -> UnsupportedForm:
-    """Return the error for rows with a type that an engine does not read.
+    """Return the error that names the columns whose types an engine does not read.
 
     Args:
-        engine, method: Its name, and that of the plan's method.
+        engine: The engine's name.
+        method: The plan's method.
         schema: The columns of the rows.
         reads: Raises an error of the class of `e` if the engine does not read a column.
-        e: What it raised for the rows.
+        e: The engine's error for all columns.
     """
-    odd = []
+    unread = []
     for f in schema:
         try:
             reads(f)
         except type(e):
-            odd.append(f"{quoted_name(f.name)} of type {f.type}")
+            unread.append(f"{quoted_name(f.name)} of type {f.type}")
     return UnsupportedForm(
-        f"{method}: {engine} does not read {' and '.join(odd[:3]) or 'a plan without columns'} "
+        f"{method}: {engine} does not read {' and '.join(unread[:3]) or 'a plan without columns'} "
         f"({describe_error(e)}); choose other columns (columns=), or read the plan by to_arrow()"
     )
 

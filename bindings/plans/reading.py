@@ -243,16 +243,16 @@ class Reading(Selection, ABC):
             import duckdb
         except ImportError as e:
             raise BackendMissing("to_duckdb needs the package duckdb: pip install duckdb") from e
-        taker = con or duckdb
+        connection = con or duckdb
         try:
-            return taker.from_arrow(self if filter else self._unfiltered())
+            return connection.from_arrow(self if filter else self._unfiltered())
         except duckdb.Error as e:
-            from skipstone.bindings.plans.polars_source import not_read_by
+            from skipstone.bindings.plans.polars_source import unread_types_error
 
             def reads(field: pa.Field) -> None:
-                taker.from_arrow(pa.Table.from_batches([], pa.schema([field])))
+                connection.from_arrow(pa.Table.from_batches([], pa.schema([field])))
 
-            raise not_read_by("DuckDB", "to_duckdb", self.schema, reads, e) from e
+            raise unread_types_error("DuckDB", "to_duckdb", self.schema, reads, e) from e
 
     def to_polars(self, *, filter: bool = True) -> LazyFrame:
         """Return the matching rows as a lazy frame of Polars.
@@ -265,6 +265,7 @@ class Reading(Selection, ABC):
 
         Raises:
             BackendMissing: Polars is not installed, or too old.
+            UnsupportedForm: Polars does not read a column's type.
 
         Example:
             >>> import pyarrow as pa, pyarrow.parquet as pq, tempfile, os, skipstone as ss

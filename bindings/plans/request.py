@@ -73,8 +73,8 @@ class PlanRequest:
         """Return the condition as a predicate over a table's schema; None if there is none.
 
         Raises:
-            PredicateError: the condition is malformed, or it is a predicate over another schema;
-                the time zone is not known.
+            PredicateError: the condition is malformed, it is a predicate over another schema, or
+                the time zone is unknown.
         """
         if self.where is None:
             try:
@@ -127,8 +127,8 @@ def check_columns(columns: list[str] | None, names: list[str]) -> list[str]:
     """Return the columns to read; None means all names of the table.
 
     Raises:
-        PredicateError: the columns are a single string, an empty list, or no names, or name one
-            twice.
+        PredicateError: the columns are a single string or an empty list, one is not a name, or one
+            occurs twice.
         UnknownColumn: the table lacks a column.
     """
     if isinstance(columns, str):
@@ -138,7 +138,7 @@ def check_columns(columns: list[str] | None, names: list[str]) -> list[str]:
     columns = None if columns is None else list(columns)
     if odd := [c for c in columns or () if not isinstance(c, str)]:
         raise PredicateError(
-            f"columns has {odd[0]!r:.60}, a {type(odd[0]).__name__}; expected a list of names"
+            f"columns has {odd[0]!r:.60} of type {type(odd[0]).__name__}; expected a list of names"
         )
     if columns is not None and not columns:
         raise PredicateError(

@@ -170,7 +170,7 @@ class Blooms:
 def hashes_of(
     values: Iterable[object], dtype: DType, physical: str | None = None, length: int | None = None
 ) -> Hashes | None:
-    """Return the hashes of everything that a writer may have hashed for axis values.
+    """Return the hashes that a writer may have put into a bloom filter for axis values.
 
     Returns:
         uint64 array: at least one hash for each value. None: the hashed bytes of some value are
@@ -188,7 +188,7 @@ def hashes_of(
 
 
 def block_of(hashes: Hashes, blocks: Any) -> Hashes:
-    """Return the number of the block that a hash is looked up in, in filters of so many blocks."""
+    """Return the block of a filter in which each hash is looked up; `blocks` is their number."""
     found: Hashes = ((hashes >> np.uint64(32)) * blocks) >> np.uint64(32)
     return found
 

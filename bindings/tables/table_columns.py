@@ -103,7 +103,7 @@ def to_table_type(values: pa.Array, arrow_type: pa.DataType) -> pa.Array:
         return pc.cast(
             pc.cast(pc.cast(values, pa.timestamp(arrow_type.unit)), pa.int64()), arrow_type
         )
-    if have_parts(values.type, arrow_type):
+    if are_lists_or_maps(values.type, arrow_type):
         return with_parts(
             values,
             arrow_type,
@@ -144,16 +144,16 @@ def variants(values: pa.Array, arrow_type: pa.DataType) -> pa.Array:
     return pa.StructArray.from_arrays(children, fields=list(arrow_type), mask=pc.is_null(values))
 
 
-def have_parts(own: pa.DataType, arrow_type: pa.DataType) -> bool:
-    """Return True if two types are both lists, in some of Arrow's layouts, or both maps.
+def are_lists_or_maps(own: pa.DataType, arrow_type: pa.DataType) -> bool:
+    """Return True if two types are both lists, in any layout that Arrow casts, or both maps.
 
-    pyiceberg and Polars write large lists, and their files say so.
+    Files of pyiceberg and Polars have large lists.
     """
     return any(is_(own) and is_(arrow_type) for is_ in (_is_list, pa.types.is_map))
 
 
 def list_of(field: pa.Field, like: pa.DataType) -> pa.DataType:
-    """Return the type of lists of a field, in the layout of another type of lists."""
+    """Return a list type with the items of a field and the layout of another list type."""
     if pa.types.is_large_list(like):
         return pa.large_list(field)
     return pa.list_(field, like.list_size if pa.types.is_fixed_size_list(like) else -1)

@@ -45,7 +45,7 @@ class Packed(ABC):
         self._forget_launches()
 
     def _forget_launches(self) -> None:
-        """Use no launches that were cached before, such as those of the original of a copy."""
+        """Drop all cached launches; a copy must not use those of its original."""
         self._launches: BoundedCache[Program, Launch] = BoundedCache(PREPARED)
         self._launches_of_calls: BoundedCache[Program, Launch] = BoundedCache(DERIVED)
 

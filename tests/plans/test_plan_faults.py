@@ -198,8 +198,8 @@ def test_a_split_of_an_empty_file_has_no_rows(tmp_path):
 ARGUMENTS = [
     ({"timezone": "Mars"},        "timezone 'Mars' is not known; expected a region"),
     ({"timezone": "Mars", "where": "x > 1"}, "timezone 'Mars' is not known; expected a region"),
-    ({"columns": [5]},            "columns has 5, a int; expected a list of names"),
-    ({"columns": pa.array(["x"])}, "columns has .*, a StringScalar; expected a list of names"),
+    ({"columns": [5]},            "columns has 5 of type int; expected a list of names"),
+    ({"columns": pa.array(["x"])}, "columns has .* of type StringScalar; expected a list of names"),
     ({"columns": iter([])},       "columns is empty"),
 ]  # fmt: skip
 

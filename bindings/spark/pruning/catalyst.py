@@ -356,7 +356,7 @@ def value_of(value: Any, dtype: DType | None) -> Node | None:
 
 
 def _is_utf8(text: bytes) -> bool:
-    """Return False for bytes that `CAST(... AS STRING)` left as they are."""
+    """Return True if bytes are UTF-8; Spark's casts of BINARY to STRING keep bytes that are not."""
     try:
         text.decode()
     except UnicodeDecodeError:

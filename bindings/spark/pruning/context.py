@@ -12,7 +12,7 @@ import pyarrow.fs as pafs
 from skipstone.bindings.spark.pruning.catalyst import Tree, Unsure
 from skipstone.bindings.spark.pruning.scan_files import Listings
 from skipstone.bindings.spark.session.session import settings_of
-from skipstone.bindings.spark.session.text_meaning import other_formats, other_readings
+from skipstone.bindings.spark.session.text_meaning import other_policy
 from skipstone.bindings.spark.session.zones import other_zone
 from skipstone.ir.session import Settings
 
@@ -101,13 +101,14 @@ def context_of(
 
 
 def _unsure(spark: Any) -> Unsure:
-    formats, readings = other_formats(spark), other_readings(spark)
+    writing = other_policy(spark, "CORRECTED")
+    reading = other_policy(spark, "CORRECTED", "EXCEPTION")
 
     def why(tree: Tree) -> str:
         if tree["class"] in ("DateFormatClass", "FromUnixTime"):
-            return formats
+            return writing
         if tree["class"] in ("UnixTimestamp", "ToUnixTimestamp"):
-            return readings
+            return reading
         if tree["class"] not in ZONED:
             return ""
         texts = (_text(part) for part in tree["parts"])

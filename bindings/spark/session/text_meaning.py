@@ -117,16 +117,15 @@ def other_meaning(spark: Any, condition: object) -> str:
     return _other_zone(spark, whole) or _replaced_function(spark, bare)
 
 
-def other_formats(spark: Any) -> str:
-    """Return why a session formats times differently from Skipstone, or "" if it does not."""
-    value = str(spark.conf.get(POLICY, "CORRECTED"))
-    return "" if value.upper() == "CORRECTED" else f"{POLICY} is {value}"
+def other_policy(spark: Any, *usual: str) -> str:
+    """Return why a session uses formats of times differently from Skipstone; "" if it does not.
 
-
-def other_readings(spark: Any) -> str:
-    """Return why a session reads times from text differently, or "" if it does not."""
+    Args:
+        spark: The session.
+        usual: The policies, in capitals, under which Spark uses formats as Skipstone does.
+    """
     value = str(spark.conf.get(POLICY, "CORRECTED"))
-    return "" if value.upper() in ("CORRECTED", "EXCEPTION") else f"{POLICY} is {value}"
+    return "" if value.upper() in usual else f"{POLICY} is {value}"
 
 
 def require_usual_meaning(spark: Any, condition: object) -> None:

@@ -37,7 +37,7 @@ def replacing(path: str) -> Iterator[IO[bytes]]:
         except OSError as e:
             if e.filename2 is None:
                 raise
-            raise OSError(e.errno, e.strerror, path) from None  # not the temporary file
+            raise OSError(e.errno, e.strerror, path) from None  # `e` names the temporary file
     except BaseException:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(temporary)

@@ -45,7 +45,7 @@ from skipstone.bindings.tables.row_ranges import RowRanges
 from skipstone.bindings.tables.table_columns import (
     FIELD_ID,
     PARTS,
-    have_parts,
+    are_lists_or_maps,
     variants,
     with_parts,
 )
@@ -177,7 +177,7 @@ class FileReader(Reader):
     def _columns_of(self, file: pa.Schema, needed: Collection[str]) -> MatchedColumns:
         """Match the columns of the table with those of a file."""
         described = {f["name"]: f for f in self.fields.described if f["name"] in needed}
-        names, own_names = Names(file, self.fields.mapped, self.by_id), file.names
+        names, own_names = FileColumns(file, self.fields.mapped, self.by_id), file.names
         at = {
             name: names.position(f)
             for name, f in described.items()
@@ -286,7 +286,7 @@ def _live_rows(batch: pa.RecordBatch, deleted: RowRanges, start: int) -> pa.Reco
     return pc.filter(batch, arrow_of(~is_deleted)) if is_deleted.any() else batch
 
 
-class Names:
+class FileColumns:
     """The columns of a file, or the fields of a struct, matched with Delta's schema.
 
     A column is found by its id, if the table maps by id and the file has any ids; otherwise by
@@ -345,14 +345,14 @@ def conform(
     if described == "variant":
         return variants(values, arrow_type)
     if pa.types.is_struct(arrow_type) and pa.types.is_struct(values.type):
-        names, children = Names(values.type, mapped, by_id), []
+        names, children = FileColumns(values.type, mapped, by_id), []
         for f, field in zip(described["fields"], arrow_type, strict=True):
             at = names.position(f)
             part = pa.nulls(len(values), field.type) if at is None else values.field(at)
             children.append(conform(part, f["type"], field.type, mapped, by_id))
         is_null = pc.is_null(values)
         return pa.StructArray.from_arrays(children, fields=list(arrow_type), mask=is_null)
-    if have_parts(values.type, arrow_type):
+    if are_lists_or_maps(values.type, arrow_type):
         return with_parts(
             values,
             arrow_type,

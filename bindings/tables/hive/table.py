@@ -200,7 +200,7 @@ class HiveTable(Table):
         if predicate is None:
             return []
         nulls = [path for path, leaf in leaves_of(self._data).items() if leaf.dtype == NULL]
-        return [path for path in nulls if _names(predicate, self.schema, path)]
+        return [path for path in nulls if _uses(predicate, self.schema, path)]
 
     def _complete(self, filters: DynamicFilters | None) -> DynamicFilters | None:
         """Return the filters whose keys are known by now, which can rule out folders."""
@@ -260,7 +260,7 @@ class HiveTable(Table):
         return f"HiveTable({self.root}, partitioned by {partitions}, {self._shown_columns()})"
 
 
-def _names(predicate: PruningPredicate, schema: pa.Schema, path: Path) -> bool:
+def _uses(predicate: PruningPredicate, schema: pa.Schema, path: Path) -> bool:
     """Return True if a condition names a column: it cannot be bound without this column."""
     try:
         PruningPredicate(

@@ -13,7 +13,7 @@ from skipstone.bindings.tables.parquet.pages.read_pages import MatchedColumns
 from skipstone.bindings.tables.table_columns import (
     FIELD_ID,
     PARTS,
-    have_parts,
+    are_lists_or_maps,
     variants,
     with_parts,
 )
@@ -49,7 +49,7 @@ def conform(
                 children.append(repeated(default_of(f), len(values)))
         mask = pc.is_null(values) if values.null_count else None
         return pa.StructArray.from_arrays(children, fields=list(to), mask=mask)
-    if have_parts(own, to):
+    if are_lists_or_maps(own, to):
         return with_parts(
             values,
             to,

@@ -16,7 +16,7 @@ from skipstone.bindings.tables.parquet.declared_types import (
     noted_paths,
     with_notes,
 )
-from skipstone.bindings.tables.table_columns import have_parts, list_of
+from skipstone.bindings.tables.table_columns import are_lists_or_maps, list_of
 from skipstone.ir.cached import cached_property
 from skipstone.ir.errors import SourceError, describe_error
 from skipstone.ir.node import Path, lowered
@@ -285,7 +285,7 @@ def _type_spelled_like(t: pa.DataType, merged: pa.DataType) -> pa.DataType:
         return t
     if pa.types.is_struct(t) and pa.types.is_struct(merged):
         return pa.struct(list(_spelled_like(t, merged)))
-    if not have_parts(t, merged):
+    if not are_lists_or_maps(t, merged):
         return t
     if pa.types.is_map(t):
         key, item = (

@@ -150,11 +150,12 @@ class Snapshot:
     """A saved snapshot of the footers of n files.
 
     Args:
-        path, data: The path that it was read from, for error messages, and its bytes.
+        path: The path that it was read from, for error messages.
+        data: Its bytes.
 
     Attributes:
         table: The rows: one per row group, or one for a file without row groups.
-        places: Name of a column of `table` -> its position.
+        positions: Name of a column of `table` -> its position.
         columns: Path of a column -> the prefix of its statistics in `table`.
         group, rows, nbytes, schema_number: Columns of `table`; -1 is unknown.
         paths, sizes, times, etags: The files, length n, in the order of `paths`.
@@ -181,7 +182,7 @@ class Snapshot:
         table = read_table(path, data).combine_chunks()
         metadata = json.loads(table.schema.metadata[METADATA_KEY])
         self.table, _ = table, metadata["notes"]
-        self.places = {name: i for i, name in enumerate(table.column_names)}
+        self.positions = {name: i for i, name in enumerate(table.column_names)}
         self.columns: dict[Path, int] = {tuple(p): i for i, p in enumerate(metadata["columns"])}
         self.group, self.rows, self.nbytes, self.schema_number, sizes, times = (
             self._ints(k) for k in ("group", "rows", "bytes", "form", "size", "time")
@@ -190,13 +191,8 @@ class Snapshot:
         codes = int64_of(names.indices)
         first = np.flatnonzero(np.diff(codes, prepend=-1))
         order = first[np.argsort(codes[first], kind="stable")]
-        if (np.diff(codes[order]) == 0).any() or (
-            len(codes)
-            and not 0
-            <= self.schema_number.min()
-            <= self.schema_number.max()
-            < len(metadata["forms"])
-        ):
+        has_schema = (self.schema_number >= 0) & (self.schema_number < len(metadata["forms"]))
+        if (np.diff(codes[order]) == 0).any() or not has_schema.all():
             raise ValueError("the rows of a file are not adjacent, or have no schema")
         self.starts = order
         self.ends = np.append(first, len(codes))[np.searchsorted(first, order) + 1]
@@ -254,7 +250,8 @@ class SavedPart:
 
     Args:
         snapshot: The snapshot.
-        files, saved: The position of each file in the table, and in the snapshot.
+        files: The position of each file in the table.
+        saved: The position of each file in the snapshot.
     """
 
     def __init__(self, snapshot: Snapshot, files: Ints, saved: Ints) -> None:
@@ -281,7 +278,7 @@ class SavedPart:
         )
 
     def _column(self, name: str) -> pa.Array | None:
-        at = self._snapshot.places.get(name)
+        at = self._snapshot.positions.get(name)
         if at is None:
             return None
         values = self._snapshot.table.column(at).combine_chunks()
