@@ -12,6 +12,7 @@ from typing import Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from skipstone.ir.errors import PredicateError
 from skipstone.ir.types import EPOCH, NAIVE_EPOCH
 
 Ticks: TypeAlias = npt.NDArray[np.int64]
@@ -90,6 +91,18 @@ def zone_of(name: str) -> dt.tzinfo:
             f"timezone {name!r} is not known; expected a region such as 'Europe/Berlin' "
             "or an offset such as '+01:00'"
         ) from e
+
+
+def check_zone(name: str) -> None:
+    """Check the name of a time zone that a caller gave.
+
+    Raises:
+        PredicateError: the zone is not known.
+    """
+    try:
+        zone_of(name)
+    except ValueError as e:
+        raise PredicateError(str(e)) from None
 
 
 def is_fixed(zone: dt.tzinfo) -> bool:

@@ -27,7 +27,7 @@ PLANES: Final = 64  # multiplies the containers of shapes that read only planes
 
 
 def within(column: str, first: int = 300_000, stop: int = 700_000) -> str:
-    """Return a range that four in ten containers overlap."""
+    """Return a range of the values of containers; by default four in ten overlap it."""
     return f"{column} >= {BASE + first * STEP} AND {column} < {BASE + stop * STEP}"
 
 

@@ -15,9 +15,9 @@ import pyarrow as pa
 import skipstone as ss
 from bench.report.measure import Run, Timing, interleave
 from bench.report.report import Options, Report, Requirement, equal
+from bench.statistics.kernels import BASE, STEP, within
 from skipstone.kernels.index import descend
 
-BASE, STEP = 1_700_000_000_000_000, 1_000_000  # microseconds since 1970: all values need 8 bytes
 USUAL: Final = 100_000_000
 BYTES: Final = 150  # memory for each container while an order is made
 BURST: Final = 3  # runs in a row, for flat and indexed
@@ -37,11 +37,6 @@ def statistics(n: int, *, clustered: bool) -> ss.Statistics:
     return ss.Statistics.from_dict(
         {name: {**c, "null_count": np.zeros(n, np.int8)} for name, c in columns.items()}, SCHEMA
     )
-
-
-def within(column: str, first: int, stop: int) -> str:
-    """Return a range that holds the containers [first, stop) in the order of the column."""
-    return f"{column} >= {BASE + first * STEP} AND {column} < {BASE + stop * STEP}"
 
 
 def levels(options: Options) -> Report:

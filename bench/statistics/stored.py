@@ -15,7 +15,8 @@ import pyarrow as pa
 import skipstone as ss
 from bench.report.measure import Timing, clock, repeat
 from bench.report.report import Options, Report, Requirement, equal
-from bench.statistics.levels import SCHEMA, statistics, within
+from bench.statistics.kernels import within
+from bench.statistics.levels import SCHEMA, statistics
 
 SAVED: Final = 20_000_000
 BILLION: Final = 1_000_000_000

@@ -17,7 +17,7 @@ from skipstone.ir.functions.build import REGISTERED
 from skipstone.ir.node import Node, Op
 from skipstone.ir.session import Session
 from skipstone.ir.types import Kind, leaves_of
-from skipstone.ir.zones import zone_of
+from skipstone.ir.zones import check_zone, zone_of
 from skipstone.kernels.run.bounded_cache import BoundedCache
 
 if TYPE_CHECKING:
@@ -77,10 +77,7 @@ class PlanRequest:
                 the time zone is unknown.
         """
         if self.where is None:
-            try:
-                zone_of(self.timezone)
-            except ValueError as e:
-                raise PredicateError(str(e)) from None
+            check_zone(self.timezone)
             return None
         return predicate_over(
             schema,

@@ -26,7 +26,7 @@ from skipstone.ir.session import Session, Settings
 from skipstone.ir.simplify import TRUE
 from skipstone.ir.text import rewritten, show
 from skipstone.ir.types import leaves_of
-from skipstone.ir.zones import zone_of
+from skipstone.ir.zones import check_zone
 from skipstone.kernels.pack.planes import Mask
 from skipstone.kernels.run.launch import Launch
 from skipstone.kernels.run.run import Backend, Out
@@ -105,10 +105,7 @@ class PruningPredicate:
             raise PredicateError(
                 f"schema is {type(schema).__name__}; expected a pyarrow.Schema{way_out}"
             )
-        try:
-            zone_of(timezone)
-        except ValueError as e:
-            raise PredicateError(str(e)) from None
+        check_zone(timezone)
         self._source, self._schema = predicate, schema
         self._session = Session(timezone, ansi, case_sensitive)
         self._leaves = leaves_of(schema)

@@ -46,9 +46,8 @@ def expected():
     ]
 
 
-@pytest.mark.parametrize("scan", [ss.scan_hive, ss.scan_parquet])
-@pytest.mark.parametrize("reader", ["arrow", "polars"])
-def test_files_of_several_folders_are_read_together(scan, reader, folder, monkeypatch):
+def count_files_read_together(monkeypatch):
+    """Return a list that receives the number of files of each call of `read_files`."""
     counts, inner = [], read_groups.read_files
 
     def counted(files, *args, **options):
@@ -56,6 +55,13 @@ def test_files_of_several_folders_are_read_together(scan, reader, folder, monkey
         return inner(files, *args, **options)
 
     monkeypatch.setattr(read_groups, "read_files", counted)
+    return counts
+
+
+@pytest.mark.parametrize("scan", [ss.scan_hive, ss.scan_parquet])
+@pytest.mark.parametrize("reader", ["arrow", "polars"])
+def test_files_of_several_folders_are_read_together(scan, reader, folder, monkeypatch):
+    counts = count_files_read_together(monkeypatch)
     plan = scan(folder).plan("k % 10 = 3 AND p <> 'x1'", columns=["k", "s", "day", "p"])
     rows = plan.to_arrow(reader=reader).to_pylist()
     assert sorted(rows, key=lambda r: (r["day"], r["k"])) == expected()
@@ -114,13 +120,7 @@ def test_files_of_two_schemas_are_read_together(where, reader, tmp_path, monkeyp
             part = part.select(["s", "f", "k"]).append_column("extra", pa.array(k))
         pq.write_table(part, tmp_path / f"{i:02}.parquet")
         parts.append(part)
-    counts, inner = [], read_groups.read_files
-
-    def counted(files, *args, **options):
-        counts.append(len(files))
-        return inner(files, *args, **options)
-
-    monkeypatch.setattr(read_groups, "read_files", counted)
+    counts = count_files_read_together(monkeypatch)
     table = ss.scan_parquet(tmp_path)
     every = pa.concat_tables(parts, promote_options="default").select(["k", "extra", "s"])
     keep = {

@@ -27,7 +27,7 @@ from typing import Any, Final
 import pytest
 
 from tests.support.effort import LONG
-from tests.support.spark.session import free_port
+from tests.support.ports import free_port
 
 WORKER: Final = "SKIPSTONE_TESTS_WORKER"  # the worker's number, in the environment of its processes
 ROOT: Final = Path(__file__).parents[3]

@@ -6,7 +6,6 @@ A Spark Connect client uses the same server.
 from __future__ import annotations
 
 import importlib.util
-import socket
 from collections.abc import Iterator
 from importlib import metadata
 from typing import Any, Final
@@ -14,6 +13,7 @@ from typing import Any, Final
 import pytest
 
 from skipstone.bindings.spark.session.session import version_of
+from tests.support.ports import free_port
 from tests.support.spark.old import modernise
 
 # One compiler and one collector start soonest. One compiler gets 48 MB for code; these tests need
@@ -69,13 +69,6 @@ SPARK_4: Final = pytest.mark.skipif(
 HAS_ARROW_UDF: Final = INSTALLED >= (4, 1)
 # PySpark contains the Spark Connect server from 4.0 on; for 3.5, it is a separate jar.
 SERVES_CONNECT: Final = INSTALLED >= (4, 0)
-
-
-def free_port() -> int:
-    """Return a port of the loopback interface that is free now."""
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return int(s.getsockname()[1])
 
 
 def start(config: dict[str, str], master: str, name: str) -> Any:

