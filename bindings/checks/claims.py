@@ -6,21 +6,19 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from skipstone.bindings.checks.figures import Figures
+from skipstone.bindings.plans.table_protocol import Positions
 from skipstone.ir import compute as pc
 from skipstone.ir.arrow import booleans_of, plain, whole
 from skipstone.ir.types import Leaf
 from skipstone.kernels.pack.bounds import Bounds, Given, Side, bounds_of
-from skipstone.kernels.pack.planes import mask_of
+from skipstone.kernels.pack.planes import Mask, mask_of
 
 if TYPE_CHECKING:
     from skipstone.bindings.plans.plan import Plan
 
-Mask = npt.NDArray[np.bool_]
-Positions = npt.NDArray[np.int64]
 Statistic = Literal["min", "max", "null_count", "nan_count", "row_count"]
 # The effects of a wrong statistic.
 LOST, EXTREME, COUNT = "rows are lost", "min() or max() is wrong", "count() is wrong"

@@ -12,7 +12,7 @@ import pyarrow as pa
 from skipstone.bindings.filters.condition import domain_condition
 from skipstone.bindings.filters.domain import Domain
 from skipstone.bindings.filters.fields import KeyFields, row_count
-from skipstone.bindings.filters.keys import Mask, array_of, join_keys
+from skipstone.bindings.filters.keys import array_of, join_keys
 from skipstone.bindings.filters.state import CollectedKeys, union
 from skipstone.bindings.filters.tuples import Tuples, in_domain
 from skipstone.bindings.predicates.expr import Expr, col
@@ -21,6 +21,7 @@ from skipstone.ir.errors import DynamicFilterError
 from skipstone.ir.session import CannotJudge, Session
 from skipstone.ir.simplify import FALSE, TRUE
 from skipstone.ir.types import DType, from_arrow
+from skipstone.kernels.pack.planes import Mask
 
 if TYPE_CHECKING:
     from skipstone.bindings.predicates.predicate import PruningPredicate

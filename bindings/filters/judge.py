@@ -24,10 +24,9 @@ from skipstone.ir.simplify import TRUE, is_in
 from skipstone.ir.types import DType
 from skipstone.kernels.index.boxes import any_inside
 from skipstone.kernels.pack.columns import Column
-from skipstone.kernels.pack.planes import Mask, mask_of
+from skipstone.kernels.pack.planes import Mask, Verdicts, mask_of
 from skipstone.kernels.pack.rank import ranks_of
 
-Verdicts = npt.NDArray[np.uint8]
 Positions = npt.NDArray[np.int64]
 
 

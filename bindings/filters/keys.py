@@ -33,10 +33,10 @@ from skipstone.ir.rows import values_of
 from skipstone.ir.session import CannotJudge, Session
 from skipstone.ir.types import DType, Kind, from_arrow
 from skipstone.ir.values import Values, numpy_type_of, to_array, unscaled
+from skipstone.kernels.pack.planes import Mask
 
 NAN_KEY: Final = np.iinfo(np.int64).max  # above the normalized key of infinity
 MAGNITUDE_MASK: Final = np.int64(2**63 - 1)
-Mask = npt.NDArray[np.bool_]
 
 
 def in_bytes(dtype: DType) -> bool:

@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from skipstone.bindings.statistics.statistics import Statistics
 from skipstone.ir.outcome import Verdict
 from skipstone.kernels.pack.columns import ColumnStatistics
+from skipstone.kernels.pack.planes import Verdicts
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from skipstone.ir.node import Path
     from skipstone.ir.types import DType
 
-Verdicts = npt.NDArray[np.uint8]
 MAX_FAILURES: Final = 16  # bad containers that are searched for; after them whole parts are kept
 
 

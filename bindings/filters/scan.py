@@ -13,7 +13,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from skipstone.bindings.filters.bind import BoundKeys, bind_filter, cast_terms, column_node
@@ -27,7 +26,7 @@ from skipstone.bindings.filters.judge import (
     may_raise,
     predicate_of,
 )
-from skipstone.bindings.filters.keys import Mask, compared_in
+from skipstone.bindings.filters.keys import compared_in
 from skipstone.bindings.filters.kinds import Needs
 from skipstone.bindings.filters.parts import by_parts
 from skipstone.ir.arrow import booleans_of
@@ -38,13 +37,13 @@ from skipstone.ir.outcome import Verdict
 from skipstone.ir.rows import column_at
 from skipstone.ir.session import CannotJudge, Session
 from skipstone.ir.types import leaves_of
+from skipstone.kernels.pack.planes import Mask, Verdicts
 
 if TYPE_CHECKING:
     from skipstone.bindings.predicates.predicate import PruningPredicate
     from skipstone.bindings.statistics.statistics import Statistics
 
 
-Verdicts = npt.NDArray[np.uint8]
 OnFailure = Callable[[Exception, int], None]
 MAX_PROJECTED_KEYS: Final = 10_000  # each key is turned into a partition value by itself
 INEQUALITIES: Final = ("<", "<=", ">", ">=")

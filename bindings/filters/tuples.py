@@ -11,12 +11,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from skipstone.bindings.filters.domain import Domain
-from skipstone.bindings.filters.keys import NAN_KEY, Mask, in_bytes
+from skipstone.bindings.filters.keys import NAN_KEY, in_bytes
 from skipstone.ir import compute as pc
 from skipstone.ir.arrow import booleans_of, int64_of
 from skipstone.ir.cached import cached_property
 from skipstone.ir.types import DType, Kind
 from skipstone.kernels.index.boxes import Tree, tree_of
+from skipstone.kernels.pack.planes import Mask
 
 Ranks = npt.NDArray[np.int64]
 MAX_CODES: Final = 2**62  # with more possible codes, the codes are numbered again

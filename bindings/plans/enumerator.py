@@ -13,13 +13,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from skipstone.bindings.filters.data import DynamicFilterData, DynamicFilteringEvent
 from skipstone.bindings.filters.filter import DynamicFilter
 from skipstone.bindings.plans.order import best_first
-from skipstone.bindings.plans.table_protocol import known_sum
+from skipstone.bindings.plans.table_protocol import Positions, known_sum
 from skipstone.bindings.plans.topk import TopK
 from skipstone.ir.errors import DynamicFilterError
 from skipstone.kernels.run import forks
@@ -27,7 +26,6 @@ from skipstone.kernels.run import forks
 if TYPE_CHECKING:
     from skipstone.bindings.plans.plan import Plan
 
-Positions = npt.NDArray[np.int64]
 Hosts = Callable[[str], Iterable[str]]
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import numpy.typing as npt
 
-from skipstone.bindings.plans.table_protocol import Mask, PlannedTable, Positions, Sizes
+from skipstone.bindings.plans.table_protocol import PlannedTable, Positions, Sizes
 from skipstone.bindings.plans.work import Work
 from skipstone.ir.cached import cached_property
 from skipstone.ir.errors import clip, counted
@@ -16,6 +16,7 @@ from skipstone.ir.node import Node, Op, columns_of, conjuncts_of
 from skipstone.ir.outcome import Verdict
 from skipstone.ir.session import Session
 from skipstone.ir.simplify import TRUE
+from skipstone.kernels.pack.planes import Mask
 
 if TYPE_CHECKING:
     from skipstone.bindings.filters.scan import DynamicFilters

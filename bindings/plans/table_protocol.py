@@ -10,6 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from skipstone.kernels.pack.planes import Mask
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
@@ -23,7 +25,6 @@ if TYPE_CHECKING:
     from skipstone.ir.errors import SourceError
     from skipstone.ir.node import Path
 
-Mask: TypeAlias = npt.NDArray[np.bool_]
 Positions: TypeAlias = npt.NDArray[np.int64]
 Refinement: TypeAlias = "Callable[[PruningPredicate, npt.NDArray[np.uint8]], npt.NDArray[np.uint8]]"
 

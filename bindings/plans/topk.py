@@ -14,8 +14,8 @@ from skipstone.bindings.plans.order import first_rows, may_come_before, value_of
 from skipstone.kernels.run import forks
 
 if TYPE_CHECKING:
-    from skipstone.bindings.filters.keys import Mask
     from skipstone.bindings.plans.plan import Plan
+    from skipstone.kernels.pack.planes import Mask
 
 
 class TopK:

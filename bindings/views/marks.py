@@ -12,9 +12,9 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from skipstone.bindings.tables.files import Ints
 from skipstone.bindings.views.axis import Positions
 
-Ints = npt.NDArray[np.int64]
 LEVELS: Final = 12  # the finest grid has 2**LEVELS cells along an axis
 MAX_EXACT: Final = 100_000  # ends among which the distinct ones are looked for
 SAMPLE: Final = 100_000  # containers that are sampled to choose grids

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from skipstone.bindings.tables.files import Ints
 from skipstone.bindings.views.axis import FAR, Axis, Positions, shorten, show_value
 from skipstone.bindings.views.groups import Groups, groups_of
 from skipstone.bindings.views.marks import (
-    Ints,
     bin_starts,
     cells_of,
     cover_of,

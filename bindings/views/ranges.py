@@ -16,11 +16,10 @@ from skipstone.ir.arrow import plain, whole
 from skipstone.ir.node import Path, show_path
 from skipstone.ir.types import DType, Kind, leaves_of
 from skipstone.kernels.pack.bounds import Bounds, Given, bounds_of
+from skipstone.kernels.pack.planes import Mask
 
 if TYPE_CHECKING:
     from skipstone.bindings.statistics.statistics import Statistics
-
-Mask = npt.NDArray[np.bool_]
 
 
 class Margin(enum.IntEnum):

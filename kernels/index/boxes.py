@@ -18,11 +18,11 @@ import numpy as np
 import numpy.typing as npt
 
 from skipstone.kernels.index import box_loops
+from skipstone.kernels.pack.planes import Mask
 from skipstone.kernels.run.loops import Loop, compiled, compiled_or_start
 from skipstone.kernels.run.pool import run_chunks
 
 Points = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 SEARCH: Final = Loop(
     box_loops, "find_points", "i8(matrix, matrix, matrix, matrix, matrix, i8, i8, array, writable)"
 )

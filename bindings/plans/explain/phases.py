@@ -13,7 +13,7 @@ from skipstone.ir.outcome import Verdict
 
 if TYPE_CHECKING:
     from skipstone.bindings.plans.plan import Plan
-    from skipstone.bindings.plans.table_protocol import Mask
+    from skipstone.kernels.pack.planes import Mask
 
 MEMBERSHIP: Final = "value lists and bloom filters"  # the phase "membership", for display
 

@@ -9,12 +9,12 @@ import numpy as np
 
 from skipstone.bindings.plans.explain.undecided import (
     KeptBecause,
-    Mask,
     UndecidedReason,
     undecided_reasons,
 )
 from skipstone.ir.node import conjuncts_of
 from skipstone.ir.outcome import Verdict
+from skipstone.kernels.pack.planes import Mask
 
 if TYPE_CHECKING:
     from skipstone.bindings.plans.selection import Selection

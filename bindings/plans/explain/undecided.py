@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from skipstone.ir import compute as pc
@@ -19,12 +18,11 @@ from skipstone.ir.node import Node, Op, Path, columns_of, not_understood, show_p
 from skipstone.ir.text import show
 from skipstone.ir.types import DType, Kind
 from skipstone.kernels.pack.bounds import Given, Side, bounds_of
-from skipstone.kernels.pack.planes import mask_of
+from skipstone.kernels.pack.planes import Mask, mask_of
 
 if TYPE_CHECKING:
     from skipstone.bindings.statistics.statistics import Statistics
 
-Mask = npt.NDArray[np.bool_]
 TRUNCATED: Final = (16, 32, 64)  # characters that Iceberg, Delta and Parquet's writers keep
 
 

@@ -11,9 +11,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from skipstone.bindings.spark.pruning.cost import spread
-from skipstone.bindings.spark.pruning.scan_files import Ints, UnjudgedFiles
+from skipstone.bindings.spark.pruning.scan_files import UnjudgedFiles
 from skipstone.bindings.tables.delta.replay import keys_of, paths_of
 from skipstone.bindings.tables.delta.table import DeltaTable, scan_delta
+from skipstone.bindings.tables.files import Ints
 from skipstone.bindings.tables.iceberg.fields import ids_of
 from skipstone.bindings.tables.iceberg.files import IcebergFiles
 from skipstone.bindings.tables.iceberg.table import IcebergTable, scan_iceberg

@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from skipstone.bindings.spark.pruning.catalyst import value_of
-from skipstone.bindings.spark.pruning.scan_files import Ints
 from skipstone.bindings.statistics.statistics import Statistics
+from skipstone.bindings.tables.files import Ints
 from skipstone.bindings.tables.partition_values import constant_statistics
 from skipstone.ir.cached import cached_property
 from skipstone.ir.outcome import Verdict

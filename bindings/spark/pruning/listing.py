@@ -16,9 +16,9 @@ from skipstone.bindings.location import resolve
 from skipstone.bindings.plans.work import Meter
 from skipstone.bindings.spark.pruning.cost import spread
 from skipstone.bindings.spark.pruning.listed_files import ListedFiles
-from skipstone.bindings.spark.pruning.scan_files import Ints, UnjudgedFiles
+from skipstone.bindings.spark.pruning.scan_files import UnjudgedFiles
 from skipstone.bindings.statistics.store.settled import settled
-from skipstone.bindings.tables.files import UNKNOWN, Files
+from skipstone.bindings.tables.files import UNKNOWN, Files, Ints
 from skipstone.bindings.tables.parquet.footer_cache import FooterCache
 from skipstone.bindings.tables.parquet.groups import LazyColumns, schemas_in
 from skipstone.bindings.tables.parquet.table import ParquetTable

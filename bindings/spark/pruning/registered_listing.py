@@ -10,12 +10,13 @@ import pyarrow as pa
 
 from skipstone.bindings.spark.pruning.cost import spread
 from skipstone.bindings.spark.pruning.listed_files import ListedFiles
-from skipstone.bindings.spark.pruning.scan_files import Ints, ScanFiles
+from skipstone.bindings.spark.pruning.scan_files import ScanFiles
 from skipstone.bindings.spark.registered.registry import UNKNOWN, RegisteredStatistics
 from skipstone.bindings.spark.statistics.needed import ROW_COUNT, spellings
 from skipstone.bindings.statistics.coerce_inputs import KEYS, PACKED, array_of
 from skipstone.bindings.statistics.membership import values_and_blooms_of
 from skipstone.bindings.statistics.statistics import Statistics
+from skipstone.bindings.tables.files import Ints
 from skipstone.bindings.tables.partition_values import constant_statistics
 from skipstone.ir.arrow import whole
 from skipstone.ir.outcome import Verdict

@@ -6,10 +6,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from skipstone.bindings.tables.files import Ints
 from skipstone.ir.errors import SourceError
 from skipstone.kernels.pack.planes import Mask
 from skipstone.kernels.run import forks
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
     from skipstone.bindings.filters.scan import DynamicFilters
     from skipstone.bindings.predicates.predicate import PruningPredicate
 
-Ints = npt.NDArray[np.int64]
 MAX_CACHED: Final = 16  # lists
 
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from skipstone.bindings.filters.scan import DynamicFilters
+from skipstone.bindings.plans.table_protocol import Positions
 from skipstone.bindings.predicates.predicate import PruningPredicate
 from skipstone.bindings.spark.pruning.catalyst import conjunction, conjuncts
 from skipstone.bindings.spark.pruning.context import Context
@@ -33,7 +33,6 @@ from skipstone.kernels.pack.planes import Mask
 if TYPE_CHECKING:
     from skipstone.bindings.filters.filter import DynamicFilter
 
-Positions = npt.NDArray[np.int64]
 FOREVER: Final = 2**63 - 1
 
 

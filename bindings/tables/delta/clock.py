@@ -26,9 +26,9 @@ from skipstone.ir.functions.dates import HOUR, STEPS, month_start, months, trunc
 from skipstone.ir.zones import DAY, MAX_OFFSET_MICROS, SETTLED
 from skipstone.kernels.pack.bounds import Given
 from skipstone.kernels.pack.columns import ColumnStatistics
+from skipstone.kernels.pack.planes import Mask
 
 Ticks = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 
 # The last year that is computed, and -287,000 is the first: int64 microseconds end soon after.
 MAX_YEAR: Final = 287_000

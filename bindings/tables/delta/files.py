@@ -27,8 +27,8 @@ from skipstone.ir.cached import cached_property
 from skipstone.ir.errors import StatisticsError, without_secrets
 from skipstone.ir.node import Path, show_path
 from skipstone.ir.types import Kind, is_instant, leaves_of
+from skipstone.kernels.pack.planes import Mask
 
-Mask = npt.NDArray[np.bool_]
 INDEXED_COLUMNS: Final = "delta.dataSkippingNumIndexedCols"
 
 

@@ -15,13 +15,11 @@ from skipstone.ir import compute as pc
 from skipstone.ir.arrow import arrow_of
 from skipstone.ir.node import Path, columns_of
 from skipstone.ir.outcome import Verdict
-from skipstone.kernels.pack.planes import mask_of
+from skipstone.kernels.pack.planes import Verdicts, mask_of
 
 if TYPE_CHECKING:
     from skipstone.bindings.predicates.predicate import PruningPredicate
     from skipstone.bindings.tables.delta.table import DeltaTable
-
-Verdicts = npt.NDArray[np.uint8]
 
 
 def prune_by_footers(

@@ -10,14 +10,13 @@ from typing import Any
 from urllib.parse import quote, unquote_to_bytes
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.fs as pafs
 
 from skipstone.ir import compute as pc
 from skipstone.ir.arrow import booleans_of, fill, int64_of, python_array, scalar_of
+from skipstone.kernels.pack.planes import Mask
 
-Mask = npt.NDArray[np.bool_]
 AT, NEW_LINE, EMPTY = (scalar_of(text, pa.string()) for text in ("@", "\n", ""))
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skipstone.bindings.plans.table_protocol import DataSize, Mask
+from skipstone.bindings.plans.table_protocol import DataSize
 from skipstone.bindings.tables.parquet.groups import schemas_in
 from skipstone.bindings.tables.parquet.table import ParquetTable
 from skipstone.ir.errors import SourceError
 from skipstone.ir.node import show_path
+from skipstone.kernels.pack.planes import Mask
 
 if TYPE_CHECKING:
     from skipstone.bindings.plans.plan import Plan

@@ -24,6 +24,7 @@ from skipstone.ir.errors import SourceError, counted
 from skipstone.ir.node import Path, show_path
 from skipstone.ir.outcome import Verdict
 from skipstone.ir.types import Kind
+from skipstone.kernels.pack.planes import Mask, Verdicts
 
 if TYPE_CHECKING:
     from skipstone.bindings.plans.readers import ReaderName
@@ -32,9 +33,6 @@ if TYPE_CHECKING:
     from skipstone.bindings.predicates.predicate import PruningPredicate
     from skipstone.bindings.tables.iceberg.table import IcebergTable
     from skipstone.bindings.tables.read import Tasks
-
-Mask = npt.NDArray[np.bool_]
-Verdicts = npt.NDArray[np.uint8]
 
 
 class IcebergFiles(CompleteTable):

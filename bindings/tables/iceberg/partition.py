@@ -30,9 +30,8 @@ from skipstone.ir.types import from_arrow
 from skipstone.kernels.decode.arrays import distinct
 from skipstone.kernels.decode.avro_records import Entry
 from skipstone.kernels.pack.columns import ColumnStatistics
+from skipstone.kernels.pack.planes import Mask, Verdicts
 
-Mask = npt.NDArray[np.bool_]
-Verdicts = npt.NDArray[np.uint8]
 STATISTICS: Final = ("min", "max", "null_count", "row_count", "nan_count")
 
 

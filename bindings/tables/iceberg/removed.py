@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from skipstone.bindings.tables.bitmaps import FRAME, VectorFiles, rows_of
@@ -19,8 +18,8 @@ from skipstone.bindings.tables.row_ranges import RowRanges
 from skipstone.ir import compute as pc
 from skipstone.ir.arrow import arrow_of, int64_of
 from skipstone.ir.errors import MAX_PATH, SourceError, clip, describe_error
+from skipstone.kernels.pack.planes import Mask
 
-Mask = npt.NDArray[np.bool_]
 MAX_ROW: Final = (1 << 63) - 2
 
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 from skipstone.ir import compute as pc
 from skipstone.ir.arrow import arrow_of, null_where, python_array
 from skipstone.kernels.decode.avro_records import Entry
+from skipstone.kernels.pack.planes import Mask
 
 # The types whose bounds are read, and their stored widths. A bound from before its column was
 # promoted has the width of the earlier type.
@@ -31,7 +32,6 @@ WIDTHS: Final = {
     "TimestamptzNanoType": ("<i8",),
 }
 DAY: Final = {"us": 86_400 * 10**6, "ns": 86_400 * 10**9}
-Mask = npt.NDArray[np.bool_]
 
 
 def typed(found: Entry, kind: str, to: pa.DataType) -> pa.Array | None:

@@ -11,16 +11,15 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from skipstone.bindings.tables.files import Ints
 from skipstone.ir import compute as pc
 from skipstone.ir.arrow import arrow_of, booleans_of, int64_of
 from skipstone.ir.errors import SourceError
 from skipstone.ir.types import PER_SECOND
 from skipstone.ir.zones import GREGORIAN, SETTLED
 
-Ints = npt.NDArray[np.int64]
 KeyValues = Mapping[bytes, bytes]
 
 VERSION: Final = b"org.apache.spark.version"

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-Ints = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
+from skipstone.bindings.tables.files import Ints
+from skipstone.kernels.pack.planes import Mask
 
 
 class CandidateRows:

@@ -15,12 +15,12 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from skipstone.bindings.tables.files import Ints
 from skipstone.bindings.tables.parquet.pages.page_file import ChunkPart
 from skipstone.bindings.tables.parquet.pages.ranges import Ranges, Span
 from skipstone.kernels.decode import footer_loops as at
 from skipstone.kernels.decode import page_layout as layout
 
-Ints = npt.NDArray[np.int64]
 # Encodings that use a dictionary; old writers use number 2.
 DICTIONARY_ENCODINGS: Final = (2, 8)
 # PLAIN, RLE, the three delta encodings, and BYTE_STREAM_SPLIT. Any other may use a dictionary.

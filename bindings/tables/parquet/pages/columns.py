@@ -6,15 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from skipstone.bindings.tables.files import Ints
 from skipstone.bindings.tables.parquet.pages.page_choice import Window
 from skipstone.bindings.tables.table_columns import to_table_type
 from skipstone.ir import compute as pc
 from skipstone.ir.arrow import arrow_of, repeated
 
-Ints = npt.NDArray[np.int64]
 # Minimum rows for which a batch is judged by itself; smaller ones are joined first.
 BATCH_FROM: Final = 1 << 17
 

@@ -10,13 +10,13 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from skipstone.bindings.plans.readers import ReaderName, has_polars
+from skipstone.bindings.tables.files import Ints
 from skipstone.bindings.tables.parquet.pages.leaf_types import INT96
-from skipstone.bindings.tables.parquet.pages.page_file import Mask, PageFile
+from skipstone.bindings.tables.parquet.pages.page_file import PageFile
 from skipstone.bindings.tables.parquet.pages.polars_filter import is_pattern
 from skipstone.bindings.tables.table_columns import is_misread
 from skipstone.ir import compute as pc
@@ -24,12 +24,12 @@ from skipstone.ir.arrow import arrow_of
 from skipstone.ir.errors import describe_error
 from skipstone.kernels import logs
 from skipstone.kernels.decode.page_layout import are_sound
+from skipstone.kernels.pack.planes import Mask
 from skipstone.kernels.run.pool import ContextPool, threads
 
 if TYPE_CHECKING:
     from polars import DataFrame, Expr
 
-Ints = npt.NDArray[np.int64]
 # Minimum bytes for which Polars beats Arrow: it takes 0.3 ms to start, but less for each value.
 POLARS_FROM: Final = 1 << 18
 # Once a process has decoded this many bytes, Polars is worth its import, which takes 60 to 190 ms.

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from skipstone.bindings.tables.files import Ints
 from skipstone.bindings.tables.parquet.pages.columns import as_type, is_same
 from skipstone.bindings.tables.parquet.pages.decoders import matching, uses_polars
 from skipstone.bindings.tables.parquet.pages.page_choice import (
@@ -38,9 +38,8 @@ from skipstone.ir.arrow import arrow_of, repeated
 from skipstone.ir.errors import UnsupportedForm
 from skipstone.ir.node import Node, columns_of
 from skipstone.ir.rows import unjudged
+from skipstone.kernels.pack.planes import Mask
 
-Ints = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 # The number of row groups that are read to learn how many pages hold matching rows.
 SAMPLED: Final = 2
 # Minimum share of needed pages for which one pass takes less time.

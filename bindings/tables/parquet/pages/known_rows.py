@@ -17,9 +17,9 @@ from skipstone.bindings.tables.parquet.pages.leaf_types import LeafType
 from skipstone.bindings.tables.parquet.pages.page_choice import RowGroup, Window
 from skipstone.ir.functions.build import REGISTERED
 from skipstone.ir.node import MAX_HASHED, Node, Op, columns_of
+from skipstone.kernels.pack.planes import Mask
 from skipstone.kernels.run.recent import Recent
 
-Mask = npt.NDArray[np.bool_]
 # Memory is counted by estimates. An entry takes ENTRY_BYTES and its rows; its condition takes
 # NODE_BYTES for each node, and VALUE_BYTES for each value of a list.
 ENTRY_BYTES, NODE_BYTES, VALUE_BYTES = 1 << 9, 1 << 8, 1 << 6

@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 
 import numpy as np
-import numpy.typing as npt
 
+from skipstone.bindings.tables.files import Ints
 from skipstone.bindings.tables.parquet.pages.chunk_pages import (
     DICTIONARY_ENCODINGS,
     HEADER_BYTES,
@@ -20,7 +20,6 @@ from skipstone.bindings.tables.parquet.pages.ranges import Ranges, Span
 from skipstone.kernels.decode import footer_loops as at
 from skipstone.kernels.decode import page_layout as layout
 
-Ints = npt.NDArray[np.int64]
 # Limits for reading headers in order to leave out a dictionary page: the fewest bytes of that page,
 # and the most headers.
 MIN_DICTIONARY, MAX_HEADERS = 1 << 15, 16

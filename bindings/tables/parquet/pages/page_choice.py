@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from skipstone.bindings.tables.files import Ints
 from skipstone.bindings.tables.identity import FileIdentity
 from skipstone.bindings.tables.parquet.footer import ParsedFooter
 from skipstone.bindings.tables.parquet.pages.chunk_pages import Chunk, Pages, pages_of, part_of
@@ -20,11 +20,10 @@ from skipstone.bindings.tables.parquet.pages.page_checks import (
 )
 from skipstone.bindings.tables.parquet.pages.page_file import ChunkPart
 from skipstone.bindings.tables.parquet.pages.ranges import FEW_SPANS, MIN_READ, Ranges, Span
+from skipstone.kernels.pack.planes import Mask
 from skipstone.kernels.run.pool import map_requests
 from skipstone.kernels.run.recent import Recent
 
-Ints = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 # Most writers end a page after 20,000 rows or 1 MB, whichever comes first.
 PAGE_ROWS, PAGE_BYTES = 1 << 14, 1 << 20
 # Pages are looked up if at most this share of them seems to hold a candidate row.

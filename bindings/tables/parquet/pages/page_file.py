@@ -30,9 +30,9 @@ from skipstone.bindings.tables.parquet.pages.leaf_types import (
 )
 from skipstone.bindings.tables.parquet.pages.ranges import Ranges, Span
 from skipstone.bindings.tables.parquet.thrift import STRUCT
+from skipstone.kernels.pack.planes import Mask
 from skipstone.kernels.run.pool import map_requests, run_chunks
 
-Mask = npt.NDArray[np.bool_]
 MAGIC: Final = b"PAR1"
 PLAIN, RLE, RLE_DICTIONARY = 0, 3, 8
 # Encodings that a chunk may have. Each page names its own.

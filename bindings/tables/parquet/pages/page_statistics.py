@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from skipstone.bindings.statistics.statistics import Statistics
+from skipstone.bindings.tables.files import Ints
 from skipstone.bindings.tables.parquet import thrift
 from skipstone.bindings.tables.parquet.column_chunks import bound_array, chunk_bounds
 from skipstone.bindings.tables.parquet.encodings import Encoding, encoding_of
@@ -29,9 +30,8 @@ from skipstone.ir.node import Path
 from skipstone.kernels.decode import footer_loops as at
 from skipstone.kernels.decode.arrays import distinct
 from skipstone.kernels.pack.columns import ColumnStatistics
+from skipstone.kernels.pack.planes import Mask
 
-Ints = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 Bytes = npt.NDArray[np.uint8]
 NULL_PAGES, MIN_VALUES, MAX_VALUES, NULL_COUNTS = 1, 2, 3, 5  # fields of a ColumnIndex
 HAS_BOUNDS = 1 << at.HAS_STATISTICS | 1 << at.MIN | 1 << at.MAX

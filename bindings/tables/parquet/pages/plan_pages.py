@@ -11,10 +11,10 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from skipstone.bindings.plans.pages import FilePages
+from skipstone.bindings.tables.files import Ints
 from skipstone.bindings.tables.parquet.footer import ParsedFooter
 from skipstone.bindings.tables.parquet.heads import Heads, common_head
 from skipstone.bindings.tables.parquet.pages.chunk_pages import Pages
@@ -33,8 +33,6 @@ from skipstone.bindings.tables.parquet.pages.row_groups import PagedRowGroups
 from skipstone.bindings.tables.read import RowSelection
 from skipstone.ir.errors import SourceError, describe_error
 from skipstone.ir.node import Node
-
-Ints = npt.NDArray[np.int64]
 
 
 def judge_file(

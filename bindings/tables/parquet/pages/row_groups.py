@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from skipstone.bindings.plans.readers import ReaderName
 from skipstone.bindings.predicates.predicate import PruningPredicate
+from skipstone.bindings.tables.files import Ints
 from skipstone.bindings.tables.parquet.heads import Head
 from skipstone.bindings.tables.parquet.pages.candidate_rows import CandidateRows
 from skipstone.bindings.tables.parquet.pages.columns import as_type, batches_of_rows, constant
@@ -54,10 +54,9 @@ from skipstone.bindings.tables.parquet.pages.wanted_pages import (
 from skipstone.bindings.tables.row_filter import Conjunct
 from skipstone.ir.errors import SourceError
 from skipstone.ir.node import Node
+from skipstone.kernels.pack.planes import Mask
 from skipstone.kernels.run.pool import map_requests, run_chunks
 
-Ints = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 BYTE_ARRAY: Final = PHYSICAL["BYTE_ARRAY"]
 # The share of candidate rows below which decoders return only those.
 SPARSE: Final = 0.5

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from skipstone.bindings.tables.parquet.pages.candidate_rows import CandidateRows
 from skipstone.bindings.tables.parquet.pages.chunk_pages import Pages
@@ -30,9 +29,9 @@ from skipstone.bindings.tables.parquet.pages.page_file import GroupPart, PageFil
 from skipstone.bindings.tables.parquet.pages.ranges import Ranges, Span
 from skipstone.bindings.tables.parquet.pages.windows import Placement
 from skipstone.ir.errors import SourceError
+from skipstone.kernels.pack.planes import Mask
 from skipstone.kernels.run.pool import map_requests
 
-Mask = npt.NDArray[np.bool_]
 GROUPS_AT_ONCE: Final = 4  # groups of columns of remote files; each needs requests for each file
 ROUND_BYTES: Final = 1 << 25  # the most bytes of pages that are read before they are decoded
 

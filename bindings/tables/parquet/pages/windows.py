@@ -11,10 +11,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-Ints = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
+from skipstone.bindings.tables.files import Ints
+from skipstone.kernels.pack.planes import Mask
 
 
 class Placement(NamedTuple):
