@@ -158,7 +158,8 @@ class PlannedTable(Protocol):
 
         Args:
             plan: The plan.
-            lenient: Whether to also return rows that cannot be filtered here.
+            lenient: True to add the rows for which the condition cannot be evaluated here.
+            reader: The decoder of the files, where it can decode them.
         """
         ...
 

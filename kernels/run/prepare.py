@@ -248,21 +248,13 @@ class _Builder:
         open_low, open_high = open_ends(c.dtype, c.numpy_type) if c.narrowed else (False, False)
         # A range that reaches an open end of the array's type reaches the end of the column's type,
         # so it is wider than any list of values.
-        beyond = (
-            [Node(Op.LE, (test.args[0], self.param(low, "least", c.end(high=False), c.numpy_type)))]
-            if open_low
-            else []
-        )
-        beyond += (
-            [
-                Node(
-                    Op.GE,
-                    (test.args[1], self.param(high, "greatest", c.end(high=True), c.numpy_type)),
-                )
-            ]
-            if open_high
-            else []
-        )
+        beyond = []
+        if open_low:
+            least = self.param(low, "least", c.end(high=False), c.numpy_type)
+            beyond.append(Node(Op.LE, (test.args[0], least)))
+        if open_high:
+            greatest = self.param(high, "greatest", c.end(high=True), c.numpy_type)
+            beyond.append(Node(Op.GE, (test.args[1], greatest)))
         return Node(Op.OR, (test, *beyond)) if beyond else test
 
     def members(

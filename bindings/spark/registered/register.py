@@ -90,7 +90,7 @@ def register_statistics(
     Example:
         >>> files = pa.table({"path": ["0.parquet"], "size": [412], "x.min": [0], "x.max": [9]})
         >>> print(register_statistics("/lake/t", files))
-        file:/lake/t: 2 statistics of 1 files, checked by size
+        file:/lake/t: 2 statistics of 1 file, checked by size
         >>> unregister_statistics("/lake/t")
     """
     table = _table_of(stats, columns, about)

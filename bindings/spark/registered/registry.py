@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from skipstone.ir import compute as pc
-from skipstone.ir.errors import StatisticsError
+from skipstone.ir.errors import StatisticsError, counted
 from skipstone.kernels.run import forks
 
 UNKNOWN: Final = -1
@@ -49,7 +49,10 @@ class RegisteredStatistics:
     _token: int = field(default_factory=_tokens.__next__, repr=False, compare=False)
 
     def __str__(self) -> str:
-        return f"{self.path}: {len(self.statistics)} statistics of {self.files} files, {self.check}"
+        return (
+            f"{self.path}: {counted(len(self.statistics), 'statistics')} of "
+            f"{counted(self.files, 'files')}, {self.check}"
+        )
 
     @property
     def check(self) -> str:

@@ -24,7 +24,7 @@ from skipstone.bindings.tables.table import Table
 from skipstone.ir import compute as pc
 from skipstone.ir.arrow import arrow_of, booleans_of, int64_of, python_array
 from skipstone.ir.cached import cached_property
-from skipstone.ir.errors import StatisticsError, without_secrets
+from skipstone.ir.errors import StatisticsError, counted, without_secrets
 from skipstone.ir.node import Path, show_path
 from skipstone.ir.types import Kind, is_instant, leaves_of
 from skipstone.kernels.pack.planes import Mask
@@ -372,9 +372,8 @@ class DeltaFiles(Table, CompleteTable):
                 f"column {position} lies beyond the {indexed} indexed columns "
                 f"({INDEXED_COLUMNS}): move it forward, or raise the number and write statistics"
             )
-        return (
-            f"no {statistic} in the log for {len(containers):,} files: their writer left them out"
-        )
+        files = counted(len(containers), "files")
+        return f"no {statistic} in the log for {files}: the writer left it out"
 
     def row_groups_of(self, kept: npt.NDArray[np.int64]) -> dict[str, list[int]]:
         """Return full path -> an empty list for the kept files: each is read whole."""

@@ -103,6 +103,7 @@ class DeltaTable(DeltaFiles):
         Args:
             plan: The plan.
             lenient: True to add the rows for which the condition cannot be evaluated here.
+            reader: The decoder of the files, where it can decode them.
         """
         from skipstone.bindings.tables.delta.read_files import tasks_of
         from skipstone.bindings.tables.read import RowSelection

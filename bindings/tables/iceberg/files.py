@@ -236,6 +236,7 @@ class IcebergFiles(CompleteTable):
         Args:
             plan: The plan.
             lenient: True to add the rows for which the condition cannot be evaluated here.
+            reader: The decoder of the files, where it can decode them.
         """
         from skipstone.bindings.tables.iceberg.read_files import tasks_of
         from skipstone.bindings.tables.read import RowSelection

@@ -224,11 +224,12 @@ class ParquetTable(Table, CompleteTable):
         )
 
     def tasks(self, plan: Plan, *, lenient: bool = False, reader: ReaderName = "auto") -> Tasks:
-        """Return the tasks that read the matching rows of a plan.
+        """Return the tasks that read the matching rows of a plan of this table.
 
         Args:
-            plan: A plan of this table.
-            lenient: True if rows that cannot be judged here are returned, for the caller to judge.
+            plan: The plan.
+            lenient: True to add the rows for which the condition cannot be evaluated here.
+            reader: The decoder of the files, where it can decode them.
 
         Raises:
             SourceError: the plan keeps a file whose footer could not be read.

@@ -327,6 +327,10 @@ def runs_of(
         pages: The rows of the pages that were read.
         decoded: The rows that were decoded before them.
         done: The rows of the windows before them.
+
+    Returns:
+        Runs of rows that both have: the first row among the decoded ones, the first row among those
+        of the windows, and the number of rows.
     """
     out, w = [], 0
     for first, stop in pages:
