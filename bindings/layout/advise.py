@@ -127,7 +127,7 @@ def _rows(plan: Plan, leaves: Sequence[Leaf], wanted: int) -> Rows:
 def _searches(
     rows: Rows | None, leaves: Sequence[Leaf], schema: pa.Schema, timezone: str
 ) -> Workload:
-    """Return a workload of searches for one value, for each column as many."""
+    """Return a workload that searches each column for the same number of values."""
     queries: dict[PruningPredicate, Query] = {}
     for leaf in leaves:
         column = None if rows is None else rows.columns.get(leaf.path)
@@ -324,10 +324,10 @@ def _limits(
         )
     if format in REWRITTEN_BY_DUCKDB:
         out.append(
-            "DuckDB writes Bloom filters when it rewrites the table. Predictions include them only "
+            "DuckDB writes bloom filters when it rewrites the table. Predictions include them only "
             "with a sample, so searches for single values may read less than predicted."
             if rows.drawn
-            else "Searches for single values use the Bloom filters that DuckDB writes for columns "
+            else "Searches for single values use the bloom filters that DuckDB writes for columns "
             "with repeated values. Spark writes none unless parquet.bloom.filter.enabled is set."
         )
     out.append("The table's size is assumed not to change, although row order affects compression.")

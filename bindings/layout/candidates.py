@@ -23,7 +23,7 @@ MAX_COMBINED: Final = 3  # the columns that layouts by several columns choose fr
 TOLERANCE: Final = 0.02
 STATISTICS_TOLERANCE: Final = 0.05
 MAX_PARTITIONS: Final = 10_000
-# The first statement for these formats is DuckDB's, which writes Bloom filters.
+# The first statement for these formats is DuckDB's, which writes bloom filters.
 REWRITTEN_BY_DUCKDB: Final = ("parquet", "hive")
 # Characters that Spark's writers keep of a text's bounds.
 TEXT_LENGTHS: Final = {"delta": 32, "iceberg": 16}

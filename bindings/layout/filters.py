@@ -1,4 +1,4 @@
-"""Predict which searched values the Bloom filters of a rewritten table would rule out.
+"""Predict which searched values the bloom filters of a rewritten table would rule out.
 
 DuckDB writes a filter for a column of a row group if its distinct values are at most a fifth of its
 rows, so that it has a dictionary. A filter answers searches for single values in any order of rows,
@@ -128,7 +128,7 @@ def values_lists(
     high: Codes,
     rows: Rows,
 ) -> pa.Array:
-    """Return for each container a list that answers searches as its Bloom filter would.
+    """Return for each container a list that answers searches as its bloom filter would.
 
     Args:
         searched: The values that are searched for.

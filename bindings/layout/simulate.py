@@ -63,7 +63,7 @@ class WriterStatistics:
     """The statistics that an engine writes, besides bounds and null counts.
 
     Attributes:
-        filters: By column, the values that its Bloom filters will be asked for.
+        filters: By column, the values that its bloom filters will be asked for.
         text_length: The characters after which it cuts bounds of text; None if it keeps them whole.
     """
 

@@ -289,7 +289,7 @@ def plan_table(
 
     Args:
         table: The table.
-        request: What is asked.
+        request: The condition, columns, limit, order and settings.
         refine: Returns better verdicts, from knowledge that the statistics lack.
 
     Raises:

@@ -153,9 +153,9 @@ def _with_far_years(values: pa.Array, words: pa.Array, unit: Literal["D", "us"])
 
 
 def clock_of(text: str, unit: Literal["D", "us"]) -> int | None:
-    """Return the days or microseconds from 1970 to a date or time; None if it is none.
+    """Return the days or microseconds from 1970 to a date or time; None for other text.
 
-    A year beyond four digits has a sign, and so has a year before 0000.
+    Years of more than four digits, and years before 0000, have a sign.
 
     Example:
         >>> clock_of("+5881580-07-11", "D"), clock_of("+5881580-07-12", "D")

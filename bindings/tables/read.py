@@ -142,7 +142,7 @@ def judge_files_in_order(
 
 
 def files_at_once() -> int:
-    """Return how many files a thread may keep open: a share of what the process may."""
+    """Return how many files a thread may keep open: a share of the process's limit."""
     try:
         import resource  # Windows has none, and no such limit
 

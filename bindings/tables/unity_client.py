@@ -84,7 +84,7 @@ class UnityCatalog:
         """Return the answer to a request.
 
         Raises:
-            SourceError: there is none, or it is an error.
+            SourceError: the server does not answer, or answers with an error.
         """
         headers = {"Accept": "application/json", "Content-Type": "application/json"}
         if self.token is not None:

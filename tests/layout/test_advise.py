@@ -98,7 +98,7 @@ def test_searches_count_the_bloom_filters_that_duckdb_writes(tmp_path):
         shutil.rmtree(tmp_path / "t-clustered")
         (predicted,) = [c.shares for c in advice.candidates if c.label == "sort by day"]
         assert left[0] < 0.5 and np.abs(np.array(predicted) - left).max() < 0.25
-    assert any("Bloom filters that DuckDB writes" in limit for limit in advice.limits)
+    assert any("bloom filters that DuckDB writes" in limit for limit in advice.limits)
 
 
 def test_bounds_of_text_are_cut_as_the_format_cuts_them():

@@ -75,7 +75,7 @@ def reasons_of(plan: Selection) -> list[tuple[UndecidedReason, Mask]]:
 
 
 def _missing(plan: Selection, reason: UndecidedReason, where: Mask) -> str:
-    """Return why the statistics of a column are missing, as far as its table knows."""
+    """Return why the statistics of a column are missing, if its table knows."""
     if reason.kind is not KeptBecause.MISSING:
         return ""
     return plan.table.why_missing(reason.path, reason.statistic, np.flatnonzero(where))

@@ -92,12 +92,12 @@ def positive(text: str | None, key: str, otherwise: float) -> float:
 
 
 def boolean(text: str | None, key: str, otherwise: bool) -> bool:
-    """Return the boolean that a setting holds, or what holds without it.
+    """Return the boolean that a setting holds, or `otherwise` if it is not set.
 
-    As in Spark, it is true or false in any case of letters.
+    As in Spark, it is `true` or `false`, in any case.
 
     Raises:
-        PredicateError: it is another text.
+        PredicateError: the text is neither.
 
     Example:
         >>> boolean("False ", "spark.skipstone.joins", True)

@@ -33,7 +33,7 @@ def table_of(
         infer_types: True to infer the types of partition folders.
 
     Raises:
-        SourceError: nothing is there, or the format is another.
+        SourceError: nothing is there, or the table has another format.
     """
     if isinstance(table, DeltaTable | HiveTable | IcebergTable | ParquetTable):
         if format is not None or version is not None:

@@ -145,8 +145,8 @@ def _look_up_in(
 ) -> None:
     """Locate the pages of columns of one remote file.
 
-    Page indexes are read, or the whole chunk where there is none, because headers lie all over it.
-    A short chunk is read as well, because reading its last header would take as long. If the
+    Their page indexes are read. A chunk without one is read whole, because its page headers are
+    spread over it. So is a short chunk, because reading its last header would take as long. If the
     indexes to judge were read with the footer, nothing is read now: see `page_segments.py`.
     """
     ranges = wanted[0][0].ranges
@@ -183,10 +183,10 @@ def _look_up_in(
 
 
 def _index_spans(wanted: Sequence[tuple[RowGroup, str]], *, judged: bool) -> list[Span]:
-    """Return the page indexes to read of columns of one file.
+    """Return the spans of the page indexes of columns of one file.
 
-    If the columns are judged, the same request brings their statistics and the indexes of the other
-    columns, which are asked for next.
+    If the columns are judged, the spans also hold their statistics and the indexes of the other
+    columns, which are needed next, so that one request reads all of them.
     """
     chunks = [g.chunks[name] for g, name in wanted]
     spans = [c.offset_index for c in chunks if c.offset_index is not None]
