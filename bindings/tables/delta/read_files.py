@@ -177,7 +177,7 @@ class FileReader(Reader):
     def _columns_of(self, file: pa.Schema, needed: Collection[str]) -> MatchedColumns:
         """Match the columns of the table with those of a file."""
         described = {f["name"]: f for f in self.fields.described if f["name"] in needed}
-        names, own_names = FileColumns(file, self.fields.mapped, self.by_id), file.names
+        names, own_names = ColumnFinder(file, self.fields.mapped, self.by_id), file.names
         at = {
             name: names.position(f)
             for name, f in described.items()
@@ -286,8 +286,8 @@ def _live_rows(batch: pa.RecordBatch, deleted: RowRanges, start: int) -> pa.Reco
     return pc.filter(batch, arrow_of(~is_deleted)) if is_deleted.any() else batch
 
 
-class FileColumns:
-    """The columns of a file, or the fields of a struct, matched with Delta's schema.
+class ColumnFinder:
+    """Finds columns of Delta's schema in a file, or their fields in a struct.
 
     A column is found by its id, if the table maps by id and the file has any ids; otherwise by
     its physical name, first as spelled and then in any case.
@@ -345,7 +345,7 @@ def conform(
     if described == "variant":
         return variants(values, arrow_type)
     if pa.types.is_struct(arrow_type) and pa.types.is_struct(values.type):
-        names, children = FileColumns(values.type, mapped, by_id), []
+        names, children = ColumnFinder(values.type, mapped, by_id), []
         for f, field in zip(described["fields"], arrow_type, strict=True):
             at = names.position(f)
             part = pa.nulls(len(values), field.type) if at is None else values.field(at)
