@@ -1,4 +1,4 @@
-"""Bloom filters of Parquet files: only the blocks that values are looked up in are read.
+"""Bloom filters of Parquet files, which are read by blocks.
 
 Source: Apache Parquet, `BloomFilter.md` and `parquet.thrift`.
 """
@@ -43,9 +43,9 @@ MAX_BITSET: Final = 128 << 20  # bytes; the format recommends this limit
 # Local filters of up to `SMALL` bytes are read whole, and so are remote ones of up to `REMOTE_GAP`
 # bytes, because a request takes as long. A table keeps about `MAX_KEPT` bytes of them in memory.
 SMALL, MAX_KEPT = 1 << 16, 1 << 26
-# The values that are hashed first, and how many times more in each later step. Up to `FEW` blocks
-# of a filter are read one by one.
-FEW, GROWTH = 1 << 6, 8
+FEW: Final = 1 << 6  # blocks of a filter that are read one by one; of more, all are read
+# Values are hashed in steps: half of `FEW` first, then `STEP_GROWTH` times as many in each step.
+STEP_GROWTH: Final = 8
 MAX_PROBES: Final = 1 << 16  # pairs of filter and hash that are tested at once
 # parquet.thrift, BloomFilterHeader: numBytes, then algorithm, hash and compression. These three are
 # unions with one member each.
@@ -100,14 +100,16 @@ def rules_out(read: ReadSpans, filters: Sequence[BloomFilter], values: HashedVal
         undecided = [
             i
             for own in each
-            for i, held in zip(own, _hold(read, [filters[i] for i in own], hashes), strict=True)
+            for i, held in zip(
+                own, _may_hold_any(read, [filters[i] for i in own], hashes), strict=True
+            )
             if not held
         ]
     out[undecided] = True
     return out
 
 
-def _hold(read: ReadSpans, filters: Sequence[BloomFilter], hashes: Hashes) -> list[bool]:
+def _may_hold_any(read: ReadSpans, filters: Sequence[BloomFilter], hashes: Hashes) -> list[bool]:
     """Return whether each of some filters may hold one of the hashes.
 
     Args:
@@ -128,7 +130,7 @@ def _hold(read: ReadSpans, filters: Sequence[BloomFilter], hashes: Hashes) -> li
 
 
 class HashedValues:
-    """Values of a column as a file's filters have them; hashed in steps, as far as needed.
+    """Values to look up in filters; they are hashed in steps, when they are needed.
 
     Args:
         values: Axis values of `dtype`.
@@ -140,10 +142,10 @@ class HashedValues:
         self._steps: dict[int, Hashes | None] = {}  # threads may compute one twice
 
     def steps(self) -> Iterator[Hashes | None]:
-        """Yield the hashes of some values, then of more; None if they are not certain."""
+        """Yield the hashes of the next values; None if the hashed bytes are not certain."""
         first = 0
         for step in itertools.count():
-            stop = first + FEW // 2 * GROWTH**step
+            stop = first + FEW // 2 * STEP_GROWTH**step
             if first >= len(self._values):
                 return
             if step not in self._steps:
@@ -243,12 +245,12 @@ class FileBlooms:
         if last is not None and last[0] == question:
             return none_of(last[1])
         by_storage: dict[StoredType, list[int]] = {}
-        for i in admitting(self._bounds, path, values, dtype):
+        for i in admitted_containers(self._bounds, path, values, dtype):
             if i in locations and same_axis((stored := locations[i].stored)[0], dtype):
                 by_storage.setdefault(stored, []).append(i)
         absent = np.zeros(len(self._groups), np.bool_)
         for stored, which in by_storage.items():
-            absent[self._read_lacking(path, which, HashedValues(values, stored))] = True
+            absent[self._read_filters(path, which, HashedValues(values, stored))] = True
             kept = [i for i in which if (path, i) in self._bits]
             bits = pa.array([self._bits[path, i] for i in kept], pa.large_binary())
             proven = Blooms(bits, *stored).absent(values)
@@ -263,7 +265,7 @@ class FileBlooms:
             self._locations[path] = self._groups.blooms(path)
         return self._locations[path]
 
-    def _read_lacking(self, path: Path, which: Sequence[int], values: HashedValues) -> list[int]:
+    def _read_filters(self, path: Path, which: Sequence[int], values: HashedValues) -> list[int]:
         """Read filters that are not in memory; keep small ones.
 
         Returns:
@@ -320,7 +322,9 @@ class FileBlooms:
         return [i for i, proven in zip(long, absent, strict=True) if proven]
 
 
-def admitting(bounds: Statistics, path: Path, values: Sequence[object], dtype: DType) -> list[int]:
+def admitted_containers(
+    bounds: Statistics, path: Path, values: Sequence[object], dtype: DType
+) -> list[int]:
     """Return the containers whose bounds admit one of the values of a column.
 
     Args:

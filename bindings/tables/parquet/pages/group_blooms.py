@@ -1,7 +1,7 @@
-"""Rule out row groups of open files by their bloom filters, where planning has not done that.
+"""Rule out row groups by the bloom filters of files that are read.
 
 Neither the log of a Delta table nor the manifests of an Iceberg table say which files have bloom
-filters, so these are read with the rows.
+filters, so planning cannot test them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from skipstone.bindings.statistics.membership import none_of, same_axis
 from skipstone.bindings.statistics.statistics import Statistics
 from skipstone.bindings.tables.parquet.blooms import (
     HashedValues,
-    admitting,
+    admitted_containers,
     find_filters,
     rules_out,
 )
@@ -97,7 +97,7 @@ class GroupBlooms:
             return None
         hashed = HashedValues(values, stored)
         by_file: dict[int, list[int]] = {}
-        for i in admitting(self._bounds, path, values, dtype):
+        for i in admitted_containers(self._bounds, path, values, dtype):
             if i in locations:
                 by_file.setdefault(id(self._groups[i].ranges), []).append(i)
         absent = np.zeros(len(self._groups), np.bool_)
@@ -116,13 +116,13 @@ class GroupBlooms:
 def _locations(
     groups: Sequence[RowGroup], name: str, position: int, stored: StoredType
 ) -> Locations:
-    """Return position of a row group -> location of a column's filter, where one is worth a look.
+    """Return position of a row group -> location of a column's filter, where reading it may pay.
 
-    A remote filter takes a request more, and a short column chunk takes no longer to read.
+    A remote filter takes another request, and a short column chunk takes no longer to read.
     """
     out = {}
     for i, g in enumerate(groups):
-        if g.blooms and (g.ranges.local or g.chunks[name].nbytes > REMOTE_GAP):
+        if g.has_untested_blooms and (g.ranges.local or g.chunks[name].nbytes > REMOTE_GAP):
             bloom = g.footer.bloom(g.number, position)
             if bloom is not None:
                 out[i] = BloomLocation(*bloom, stored)

@@ -54,7 +54,7 @@ class RowGroup:
         own_names: Table column -> its name in the file.
         convert: Converts a column that Arrow decoded to the table's column of a name.
         inner: Table column -> the needed parts, for structs that are needed only in part.
-        blooms: True if its file has bloom filters that were not tested yet.
+        has_untested_blooms: True if its file has bloom filters that were not tested yet.
         pages: Table column -> its pages, as far as they were looked up; None means not known.
         unchecked: The columns whose offset index was not compared with the last page yet.
         all_rows: The rows of all its pages.
@@ -71,7 +71,7 @@ class RowGroup:
     own_names: Mapping[str, str] = field(default_factory=dict)
     convert: Callable[[str, pa.Array], pa.Array] = lambda name, values: values
     inner: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    blooms: bool = False
+    has_untested_blooms: bool = False
     pages: dict[str, Pages | None] = field(default_factory=dict)
     unchecked: set[str] = field(default_factory=set)
     all_rows: PageRows = field(init=False)

@@ -56,7 +56,7 @@ def judge_file(
             needed = wanted.needed(task.filtered)
             fields = [f for f in schema if f.name in needed]
             condition = wanted.predicate if task.filtered else None
-            (found,) = judge_pages([file._replace(blooms=True)], fields, condition)
+            (found,) = judge_pages([file._replace(tests_blooms=True)], fields, condition)
     except SourceError:
         raise
     except OSError as e:

@@ -64,7 +64,7 @@ class FileRead(NamedTuple):
         deleted: The rows of the file that are deleted; None if there are none.
         inner: Table column -> the parts of it that are needed, for structs that are needed only in
             part.
-        blooms: True if bloom filters may rule out row groups; False if planning has tested them.
+        tests_blooms: True if bloom filters may rule out row groups; False if planning has tested them.
     """
 
     path: str
@@ -76,7 +76,7 @@ class FileRead(NamedTuple):
     convert: Callable[[str, pa.Array], pa.Array]
     deleted: RowRanges | None = None
     inner: Mapping[str, Sequence[str]] = MappingProxyType({})
-    blooms: bool = False
+    tests_blooms: bool = False
 
 
 class MatchedColumns(NamedTuple):
@@ -144,7 +144,7 @@ def read_by_pages(
         for i, one in enumerate(map_requests(opened_or_none, tasks, local=local)):
             if one is not None:
                 stack.enter_context(one[0])
-                opened[i] = one[1]._replace(blooms=True)
+                opened[i] = one[1]._replace(tests_blooms=True)
         alike = groups_of(opened, lambda i: (id(opened[i].parsed.head), tasks[i].filtered))
         apart = len(alike) > 1 or len(opened) < len(tasks)
         locate_pages_together(file.parsed for file in opened.values())
@@ -373,7 +373,7 @@ def row_groups_of(file: FileRead, leaves: Mapping[str, LeafType]) -> list[RowGro
                 file.own_names,
                 file.convert,
                 file.inner,
-                file.blooms and parsed.has_blooms,
+                file.tests_blooms and parsed.has_blooms,
             )
         )
     return out

@@ -155,7 +155,7 @@ class PagedRowGroups:
                 None means look at all.
         """
         windows = self._windows
-        if any(w.group.blooms for w in windows):
+        if any(w.group.has_untested_blooms for w in windows):
             from skipstone.bindings.tables.parquet.pages.group_blooms import judge_groups
 
             windows = judge_groups(windows, predicate, self._head, self.leaves)
