@@ -190,8 +190,7 @@ def read_as(to: DType, *, tried: bool = False) -> Callable[..., Node]:
         if len(args) == 2:
             if to == ty.DATE and dtype is not None and dtype.kind is Kind.INT:
                 at = cast(at, ty.STRING, session)
-            if dtype is not None and dtype.kind is Kind.TIMESTAMP and not dtype.zoned:
-                raise CannotJudge(f"the format of {dtype} is not understood")
+            _require_same_micros(dtype, ty.TIMESTAMP if to == ty.DATE else to)
             clock = _read(at, args[1], session, build, tried=tried)
             return cast(cast(clock, ty.TIMESTAMP, session) if to == ty.DATE else clock, to, session)
         if tried and to == ty.TIMESTAMP and dtype is not None and dtype.kind is Kind.FLOAT:
@@ -200,6 +199,17 @@ def read_as(to: DType, *, tried: bool = False) -> Callable[..., Node]:
         return cast(at, to, session, how)
 
     return make
+
+
+def _require_same_micros(dtype: DType | None, to: DType) -> None:
+    """Require that a date or time keeps its microseconds, which Spark copies from type to type.
+
+    A date has those of its midnight in the session's zone. Source: Spark 4, `GetTimestamp`.
+    """
+    if dtype is not None and dtype.kind in (Kind.DATE, Kind.TIMESTAMP):
+        instant = dtype.kind is Kind.DATE or dtype.zoned
+        if instant != to.zoned:
+            raise CannotJudge(f"a format that reads {dtype} as {to} is not understood")
 
 
 def _read(at: Node, pattern: Node, session: Session, build: Make, *, tried: bool = False) -> Node:

@@ -177,12 +177,14 @@ class Layout(NamedTuple):
         size: The bytes of a text.
         units: Letter -> where its digits start and stop.
         literals: Where the other bytes lie, and what they are.
+        cased: True if they hold letters.
         ordered: True if later texts are never earlier times.
     """
 
     size: int
     units: dict[str, tuple[int, int]]
     literals: tuple[tuple[int, int], ...]
+    cased: bool
     ordered: bool
 
 
@@ -191,7 +193,7 @@ def layout_of(pattern: str) -> Layout:
     """Return where the parts of a pattern lie in the texts that Spark reads by it.
 
     Raises:
-        CannotJudge: the texts have no fixed number of bytes, or units are missing.
+        CannotJudge: the texts have no fixed number of bytes, or have none, or units are missing.
 
     Example:
         >>> layout_of("yyyy-MM").size, layout_of("yyyy-MM").units
@@ -211,11 +213,14 @@ def layout_of(pattern: str) -> Layout:
         else:
             literals += list(enumerate(part.encode(), at))
         at += size or len(part)
+    if not at:
+        raise CannotJudge("the pattern is empty")
     if list(units) and sorted(units, key="yMdHms".index) != list("yMdHms"[: len(units)]):
         raise CannotJudge(f"the pattern {pattern!r} lacks a unit: expected yyyy, then MM, dd, ...")
     # Java reads the letters of literal text in either case.
-    steady = not any(chr(byte).isalpha() for _, byte in literals)
-    return Layout(at, units, tuple(literals), steady and bool(units) and keeps_order(pattern))
+    cased = any(chr(byte).isalpha() for _, byte in literals)
+    ordered = not cased and bool(units) and keeps_order(pattern)
+    return Layout(at, units, tuple(literals), cased, ordered)
 
 
 def _parse_signature(args: tuple[Node, ...], session: Session) -> Signature:
@@ -234,6 +239,8 @@ def _parse(call: Call, texts: Data, pattern: Data) -> Any:
     if "y" in layout.units:  # Java reads longer years, and years before 1, after a sign
         at = layout.units["y"][0]
         bad[[raw[at : at + 1] in (b"+", b"-") for raw in rows]] = VALUE_UNKNOWN
+    if layout.cased:  # some letters beyond ASCII have an ASCII letter as their other case
+        bad[[not raw.isascii() for raw in rows]] = VALUE_UNKNOWN
     return clocks, bad
 
 

@@ -62,6 +62,18 @@ def test_text_is_read_as_python_reads_it(pattern):
     assert column.tolist() == [read_by_python(t, form) for t in whole.to_pylist()]
 
 
+@pytest.mark.parametrize(
+    "pattern, text", [("yyyy'k'", "2024\u212a"), ("'is'yyyy", "\u0131\u017f2024")]
+)
+def test_other_cases_of_ascii_letters_are_not_judged(pattern, text):
+    call = Call("read_time", (ty.STRING, ty.STRING), ty.TIMESTAMP_NTZ, Session())
+    rows = np.array([text.encode()], object)
+    _, bad = builtin_functions()["read_time"].point(
+        call, rows, np.array([pattern.encode()], object)
+    )
+    assert bad.tolist() == [VALUE_UNKNOWN]
+
+
 def test_bounds_hold_all_times_that_are_read():
     r, call = random.Random(1), Call("try_read_time", (ty.STRING,) * 2, ty.TIMESTAMP_NTZ, Session())
     f, pattern = builtin_functions()["try_read_time"], b"yyyy-MM-dd"
