@@ -89,7 +89,9 @@ def units_between(args: tuple[Node, ...], session: Session, build: Make, cast: C
         ends = [cast(a, ty.TIMESTAMP, session) for a in ends]
     if not all(_is_steady(a, session) for a in ends):
         raise CannotJudge("where the zone's offset changes, units of time differ in length")
-    start, end = (cast(a, ty.TIMESTAMP_NTZ, session) for a in ends)
+    # Spark makes instants of wall clocks, which moves those that the zone skips.
+    instants = (cast(a, ty.TIMESTAMP, session) for a in ends)
+    start, end = (cast(a, ty.TIMESTAMP_NTZ, session) for a in instants)
     if unit in MICROS:
         between = build("micros_between", (start, end), session)
         return build("div", (between, literal(MICROS[unit], ty.INT64)), session)

@@ -216,6 +216,21 @@ def test_time_zones_shift_dates():
     assert verdict("minute(t) >= 45", back, timezone="Europe/Berlin") == MAYBE
 
 
+# Wall clocks that a zone skips are moved by Spark, which makes instants of them.
+@pytest.mark.parametrize(
+    "condition, zone",
+    [
+        ("datediff(DAY, n, TIMESTAMP_NTZ '2011-12-30 21:10:01') = 2", "Pacific/Apia"),
+        ("datediff(HOUR, n, TIMESTAMP_NTZ '2011-12-30 21:10:01') = 59", "Pacific/Apia"),
+        ("datediff(DAY, n, TIMESTAMP_NTZ '2011-12-30 21:10:01') = 1", "UTC"),
+        ("timestampdiff(DAY, TIMESTAMP_NTZ '2011-12-28 09:25:01', n) = 1", "Pacific/Apia"),
+    ],
+)
+def test_time_between_wall_clocks(condition, zone):
+    start = dt.datetime(2011, 12, 29, 9, 25, 1)
+    assert verdict(condition, {"n": (start, start)}, timezone=zone) == ALWAYS
+
+
 def test_single_values_need_no_nulls_and_no_nan():
     stats = ss.Statistics.from_dict(
         {"f": {"min": [0.0], "max": [0.0], "null_count": [0]}}, SCHEMA, row_count=[3]
