@@ -203,9 +203,10 @@ def _functions() -> Iterator[str]:
         "",
         *_wrapped(
             "`plan` evaluates functions with formats, such as `date_format`, as Spark does under"
-            " its default `spark.sql.legacy.timeParserPolicy`. Under another policy, `sks.prune`"
-            " and `sks.enable` ignore conditions with them, and functions of `skipstone.spark`"
-            " that take a condition as text refuse them."
+            " its default `spark.sql.legacy.timeParserPolicy`, CORRECTED. Under LEGACY, and for"
+            " `date_format` and `from_unixtime` also under EXCEPTION, `sks.prune` and `sks.enable`"
+            " ignore conditions with them, and functions of `skipstone.spark` that take a"
+            " condition as text refuse them."
         ),
     )
     yield from (

@@ -20,7 +20,7 @@ def equal_tuples(a: Node, b: Node, scalar: Callable[[Node], Node], compare: Comp
     because NaN equals NaN in some of Spark's plans and not in others (4.3).
     """
     if not (is_tuple(a) and is_tuple(b) and len(a.args) == len(b.args)):
-        return unknown(f"{show(a)} = {show(b)}", "expected two rows with as many values each")
+        return unknown(f"{show(a)} = {show(b)}", "expected two rows with the same number of values")
     for pair in zip(a.args, b.args, strict=True):
         x, y = map(scalar, pair)
         for one in (x, y):

@@ -193,7 +193,7 @@ def read_as(to: DType, *, tried: bool = False) -> Callable[..., Node]:
             if to == ty.DATE and dtype is not None and dtype.kind is Kind.INT:
                 at = cast(at, ty.STRING, session)
             _require_same_micros(dtype, ty.TIMESTAMP if to == ty.DATE else to)
-            clock = _read(at, args[1], session, build, tried=tried)
+            clock = _clock_of(at, args[1], session, build, tried=tried)
             return cast(cast(clock, ty.TIMESTAMP, session) if to == ty.DATE else clock, to, session)
         if tried and to == ty.TIMESTAMP and dtype is not None and dtype.kind is Kind.FLOAT:
             # TRY_CAST gives NULL beyond the range; try_to_timestamp saturates. Seen in Spark 4.3.
@@ -214,7 +214,9 @@ def _require_same_micros(dtype: DType | None, to: DType) -> None:
             raise CannotJudge(f"a format that reads {dtype} as {to} is not understood")
 
 
-def _read(at: Node, pattern: Node, session: Session, build: Make, *, tried: bool = False) -> Node:
+def _clock_of(
+    at: Node, pattern: Node, session: Session, build: Make, *, tried: bool = False
+) -> Node:
     """Build the wall clock that text is read as; the format of dates and times is not used."""
     text_literal(pattern)
     if at.dtype is not None and at.dtype.kind in (Kind.DATE, Kind.TIMESTAMP, Kind.NULL):
@@ -227,7 +229,7 @@ def _read(at: Node, pattern: Node, session: Session, build: Make, *, tried: bool
 def unix_timestamp(args: tuple[Node, ...], session: Session, build: Make, cast: Cast) -> Node:
     """Build the seconds since 1970 of a date, a timestamp, or of text that is read by a format."""
     check_arity(args, 1, 2)
-    at = _read(args[0], _pattern(args), session, build)
+    at = _clock_of(args[0], _pattern(args), session, build)
     # A wall clock is read without a zone, and seconds are cut towards zero.
     # Source: Spark, `ToTimestamp`; seen in 4.3.
     dtype = args[0].dtype

@@ -177,14 +177,14 @@ class Layout(NamedTuple):
         size: The bytes of a text.
         units: Letter -> where its digits start and stop.
         literals: Where the other bytes lie, and what they are.
-        cased: True if they hold letters.
+        has_letters: True if they hold letters.
         ordered: True if later texts are never earlier times.
     """
 
     size: int
     units: dict[str, tuple[int, int]]
     literals: tuple[tuple[int, int], ...]
-    cased: bool
+    has_letters: bool
     ordered: bool
 
 
@@ -218,9 +218,9 @@ def layout_of(pattern: str) -> Layout:
     if list(units) and sorted(units, key="yMdHms".index) != list("yMdHms"[: len(units)]):
         raise CannotJudge(f"the pattern {pattern!r} lacks a unit: expected yyyy, then MM, dd, ...")
     # Java reads the letters of literal text in either case.
-    cased = any(chr(byte).isalpha() for _, byte in literals)
-    ordered = not cased and bool(units) and keeps_order(pattern)
-    return Layout(at, units, tuple(literals), cased, ordered)
+    has_letters = any(chr(byte).isalpha() for _, byte in literals)
+    ordered = not has_letters and bool(units) and keeps_order(pattern)
+    return Layout(at, units, tuple(literals), has_letters, ordered)
 
 
 def _parse_signature(args: tuple[Node, ...], session: Session) -> Signature:
@@ -239,7 +239,7 @@ def _parse(call: Call, texts: Data, pattern: Data) -> Any:
     if "y" in layout.units:  # Java reads longer years, and years before 1, after a sign
         at = layout.units["y"][0]
         bad[[raw[at : at + 1] in (b"+", b"-") for raw in rows]] = VALUE_UNKNOWN
-    if layout.cased:  # some letters beyond ASCII have an ASCII letter as their other case
+    if layout.has_letters:  # some letters beyond ASCII have an ASCII letter as their other case
         bad[[not raw.isascii() for raw in rows]] = VALUE_UNKNOWN
     return clocks, bad
 
@@ -258,18 +258,18 @@ def _parse_column(call: Call, texts: Any, pattern: Any) -> Any:
 
 
 def _read(layout: Layout, data: npt.NDArray[np.uint8]) -> tuple[Data, Data]:
-    """Read texts of the layout's size that follow each other, and return the bad ones.
+    """Return the clocks of texts of the layout's size that follow each other, and their marks.
 
     Source: Java, `DateTimeFormatter` with the strict resolver; Spark, `TimestampFormatter`.
     """
     bytes_ = data.reshape(-1, layout.size).astype(np.int64)
     bad, values = np.zeros(len(bytes_), np.bool_), {"y": 1970, "M": 1, "d": 1, "H": 0}
-    cased = np.zeros(len(bytes_), np.bool_)
+    other_case_used = np.zeros(len(bytes_), np.bool_)
     for at, byte in layout.literals:
         differs = bytes_[:, at] != byte
         if chr(byte).isalpha():
             other_case = (bytes_[:, at] | 32) == (byte | 32)
-            cased |= differs & other_case
+            other_case_used |= differs & other_case
             differs &= ~other_case
         bad |= differs
     numbers: dict[str, Any] = {**values, "m": 0, "s": 0}
@@ -284,8 +284,8 @@ def _read(layout: Layout, data: npt.NDArray[np.uint8]) -> tuple[Data, Data]:
     length = month_start(months(first) + 1) - first
     bad |= (day < 1) | (day > length)
     clocks = (first + day - 1) * DAY + hour * HOUR + minute * 60 * SECOND + second * SECOND
-    not_known = ~bad & (cased | (year == 0))
-    return np.where(bad, 0, clocks), np.where(not_known, VALUE_UNKNOWN, bad).astype(np.uint8)
+    uncertain = ~bad & (other_case_used | (year == 0))
+    return np.where(bad, 0, clocks), np.where(uncertain, VALUE_UNKNOWN, bad).astype(np.uint8)
 
 
 def _parsed(call: Call, args: tuple[Interval, ...]) -> Interval:

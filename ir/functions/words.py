@@ -257,8 +257,8 @@ def _join_rows(call: Call, args: tuple[Values, ...]) -> Values:
 
 def _join_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
     """Compute containers whose arguments all have a single value; others may hold any text."""
-    told = [args[0], *(a for a in args[1:] if a.may_hold_any.any() or a.may_raise.any())]
-    known = functools.reduce(np.logical_and, (a.single & ~a.may_hold_null for a in told))
+    relevant = [args[0], *(a for a in args[1:] if a.may_hold_any.any() or a.may_raise.any())]
+    known = functools.reduce(np.logical_and, (a.single & ~a.may_hold_null for a in relevant))
     others = replace(
         unknown(S),
         may_hold_null=args[0].may_hold_null,
@@ -270,8 +270,8 @@ def _join_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
         _join_signature,
         lambda call, by, *parts: map_elements(lambda by, *p: by.join(p), by, *parts),
     )
-    where = np.broadcast_to(known, max(map(len, told)))
-    return merge(where, apply(call, join, tuple(a.take(where) for a in told)), others)
+    where = np.broadcast_to(known, max(map(len, relevant)))
+    return merge(where, apply(call, join, tuple(a.take(where) for a in relevant)), others)
 
 
 FUNCTIONS: Final = {

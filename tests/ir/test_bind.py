@@ -229,7 +229,7 @@ DECLINED = [
     ("to_timestamp(s, s) = t",                  "expected a text literal"),
     ("(i, s) = (1, 2)",                         "rows of these types are not compared"),
     ("(i, g) IN ((1, 2.0D))",                   "rows of these types are not compared"),
-    ("(i, s) IN ((1, 'a', 2))",                 "two rows with as many values each"),
+    ("(i, s) IN ((1, 'a', 2))",                 "two rows with the same number of values"),
     ("regexp_extract(s, '(a', 0) = 'a'",        "the regular expression has a form"),
     ("regexp_extract(s, '(a*)+', 1) = 'a'",     "the regular expression has a form"),
     ("regexp_extract(s, 'a') = 'a'",            "the pattern has no group 1"),

@@ -100,16 +100,16 @@ def rules_out(read: ReadSpans, filters: Sequence[BloomFilter], values: HashedVal
         undecided = [
             i
             for own in each
-            for i, held in zip(
-                own, _may_hold_any(read, [filters[i] for i in own], hashes), strict=True
+            for i, may_hold in zip(
+                own, _may_hold(read, [filters[i] for i in own], hashes), strict=True
             )
-            if not held
+            if not may_hold
         ]
     out[undecided] = True
     return out
 
 
-def _may_hold_any(read: ReadSpans, filters: Sequence[BloomFilter], hashes: Hashes) -> list[bool]:
+def _may_hold(read: ReadSpans, filters: Sequence[BloomFilter], hashes: Hashes) -> list[bool]:
     """Return whether each of some filters may hold one of the hashes.
 
     Args:

@@ -64,7 +64,8 @@ class FileRead(NamedTuple):
         deleted: The rows of the file that are deleted; None if there are none.
         inner: Table column -> the parts of it that are needed, for structs that are needed only in
             part.
-        tests_blooms: True if bloom filters may rule out row groups; False if planning has tested them.
+        tests_blooms: True if bloom filters may rule out row groups; False if planning has tested
+            them.
     """
 
     path: str
