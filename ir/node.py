@@ -235,7 +235,10 @@ def flatten_chain(n: Node) -> tuple[Node, ...]:
 
 def statistics_key(term: Node) -> Path | Node:
     """Return the key under which statistics have a scalar: a column's path, or the call itself."""
-    return term.value if term.op is Op.COLUMN else term  # type: ignore[return-value]
+    if term.op is not Op.COLUMN:
+        return term
+    assert isinstance(term.value, tuple)
+    return term.value
 
 
 def not_understood(n: Node) -> list[Reason]:

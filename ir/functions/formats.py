@@ -28,12 +28,7 @@ from skipstone.ir.function import (
     only_value,
     text_literal,
 )
-from skipstone.ir.functions.dates import (
-    HOUR,
-    SECOND,
-    month_start,
-    months,
-)
+from skipstone.ir.functions.dates import HOUR, SECOND, month_start, months
 from skipstone.ir.interval import Interval, apply
 from skipstone.ir.node import Node
 from skipstone.ir.session import CannotJudge, Session
@@ -171,13 +166,13 @@ def _interval(call: Call, args: tuple[Interval, ...]) -> Interval:
 
 
 class Layout(NamedTuple):
-    """Where the parts of a pattern lie in the bytes of a text.
+    """The positions of a pattern's parts in the texts that it reads, in bytes.
 
     Attributes:
-        size: The bytes of a text.
-        units: Letter -> where its digits start and stop.
-        literals: Where the other bytes lie, and what they are.
-        has_letters: True if they hold letters.
+        size: The length of a text.
+        units: Letter -> the start and the stop of its digits.
+        literals: The position and the value of each other byte.
+        has_letters: True if one of these bytes is a letter.
         ordered: True if later texts are never earlier times.
     """
 
@@ -215,7 +210,7 @@ def layout_of(pattern: str) -> Layout:
         at += size or len(part)
     if not at:
         raise CannotJudge("the pattern is empty")
-    if list(units) and sorted(units, key="yMdHms".index) != list("yMdHms"[: len(units)]):
+    if units and sorted(units, key="yMdHms".index) != list("yMdHms"[: len(units)]):
         raise CannotJudge(f"the pattern {pattern!r} lacks a unit: expected yyyy, then MM, dd, ...")
     # Java reads the letters of literal text in either case.
     has_letters = any(chr(byte).isalpha() for _, byte in literals)

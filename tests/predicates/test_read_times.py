@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+import skipstone as ss
 from skipstone.ir import types as ty
 from skipstone.ir.function import VALUE_UNKNOWN, Call
 from skipstone.ir.functions import builtin_functions
@@ -72,6 +73,23 @@ def test_other_cases_of_ascii_letters_are_not_judged(pattern, text):
         call, rows, np.array([pattern.encode()], object)
     )
     assert bad.tolist() == [VALUE_UNKNOWN]
+
+
+@pytest.mark.parametrize("ansi", [True, False])
+@pytest.mark.parametrize(
+    "low, kept",
+    [
+        ("", True), ("!", True), ("+", True), ("+10000-01-01", True), ("-", True),
+        ("2023-12-31", False),
+    ],
+)  # fmt: skip
+def test_years_after_a_sign_may_lie_between_bounds(low, kept, ansi):
+    schema = pa.schema([("s", pa.string())])
+    bounds = {"s": {"min": [low], "max": ["2024-01-01"], "null_count": [0]}}
+    stats = ss.Statistics.from_dict(bounds, schema, [3])
+    condition = "try_to_date(s, 'yyyy-MM-dd') > DATE '5000-01-01'"
+    predicate = ss.PruningPredicate(condition, schema, ansi=ansi)
+    assert predicate.prune(stats).tolist() == [kept]
 
 
 def test_bounds_hold_all_times_that_are_read():

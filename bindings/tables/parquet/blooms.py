@@ -68,7 +68,7 @@ class BloomFilter(NamedTuple):
 
     @property
     def span(self) -> Span:
-        """Where all bits lie."""
+        """The first byte of the bits, and the byte after the last."""
         return self.start, self.start + self.blocks * BLOCK
 
     @property
