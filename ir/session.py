@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypedDict
 
+from skipstone.ir.errors import PredicateError
 from skipstone.ir.zones import zone_of
 
 
@@ -38,11 +39,21 @@ class Settings(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """The Spark settings that affect a predicate's meaning; the defaults are Spark's."""
+    """The Spark settings that affect a predicate's meaning; the defaults are Spark's.
+
+    Raises:
+        PredicateError: `ansi` or `case_sensitive` is not True or False. Spark's own settings are
+            texts, and "false" would pass for True.
+    """
 
     timezone: str = "UTC"
     ansi: bool = True
     case_sensitive: bool = False
+
+    def __post_init__(self) -> None:
+        for name, value in (("ansi", self.ansi), ("case_sensitive", self.case_sensitive)):
+            if not isinstance(value, bool):
+                raise PredicateError(f"{name} is {value!r}; expected True or False")
 
     @property
     def zone(self) -> dt.tzinfo:

@@ -74,10 +74,10 @@ class PlanRequest:
 
         Raises:
             PredicateError: the condition is malformed, it is a predicate over another schema, or
-                the time zone is unknown.
+                a setting is none of Spark's.
         """
         if self.where is None:
-            check_zone(self.timezone)
+            check_zone(self.settings.timezone)
             return None
         return predicate_over(
             schema,

@@ -92,6 +92,7 @@ class Shown(Reading):
         Raises:
             UnknownColumn: the table lacks a column.
             BackendMissing: a figure is wanted, and matplotlib is not installed.
+            OSError: the file cannot be written.
 
         Example:
             >>> import pyarrow as pa, pyarrow.parquet as pq, tempfile, os, skipstone as ss

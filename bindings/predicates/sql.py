@@ -150,6 +150,7 @@ def parse_order(text: str) -> list[tuple[Node, bool, bool]]:
     order = trees[0].args.get("order") if len(trees) == 1 else None
     if (
         order is None
+        or text.rstrip().endswith(",")  # which sqlglot skips and Spark refuses
         or not_understood(order)
         or any(not_understood(one) for one in order.expressions)
         or any(v for k, v in trees[0].args.items() if k not in ("order", "expressions", "kind"))
