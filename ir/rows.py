@@ -22,7 +22,6 @@ from skipstone.ir.evaluation.parts import by_values, in_parts
 from skipstone.ir.functions.build import TRUTH, call_of, evaluate
 from skipstone.ir.like import pattern_of
 from skipstone.ir.node import TERMS, Node, Op, Path, Reason, show_path
-from skipstone.ir.text import show
 from skipstone.ir.types import DType, Kind, from_arrow
 from skipstone.ir.values import (
     NO,
@@ -59,7 +58,7 @@ def evaluate_rows(predicate: Node, batch: pa.RecordBatch) -> pa.BooleanArray:
     if not batch.num_rows:
         return pa.nulls(0, pa.bool_())
     truth = judge(predicate, batch, {})
-    _raise_if_unjudged(predicate, truth)
+    _raise_if_unjudged(predicate, truth, batch)
     return arrow_of(truth.true, truth.true | truth.false)
 
 
@@ -68,34 +67,16 @@ def matching_rows(predicate: Node, batch: pa.RecordBatch) -> pa.RecordBatch:
     if not batch.num_rows:
         return batch
     truth = judge(predicate, batch, {})
-    _raise_if_unjudged(predicate, truth)
+    _raise_if_unjudged(predicate, truth, batch)
     return pc.filter(batch, arrow_of(truth.true))
 
 
-def _raise_if_unjudged(predicate: Node, truth: Truth) -> None:
+def _raise_if_unjudged(predicate: Node, truth: Truth, batch: pa.RecordBatch) -> None:
     if truth.may_raise.any():
-        raise unjudged(predicate, int(truth.may_raise.sum()))
+        from skipstone.ir.evaluation.unjudged import unjudged
 
-
-def unjudged(predicate: Node, rows: int) -> UnsupportedForm:
-    """Return the error for a number of rows for which Spark may raise an error."""
-    called = {
-        n.value[0] for n in predicate.walk() if n.op is Op.CALL and isinstance(n.value, tuple)
-    }
-    if "pow" in called:
-        why = (
-            "pow is certain here only for whole numbers, because the last digit of Java's other "
-            "powers is not; or Spark raises an error for another part. Write x * x for pow(x, 2)"
-        )
-    else:
-        why = (
-            "Spark raises an error for them in ANSI mode (overflow, division by zero, a failed "
-            "cast), or its result is not known here (text that is not UTF-8, the clock of a time "
-            "before 1970 or after 2200). Guard the expression (TRY_CAST, nullif)"
-        )
-    return UnsupportedForm(
-        f"cannot filter {rows} rows by {show(predicate):.300}: {why}. {FILTER_ELSEWHERE}."
-    )
+        first = int(truth.may_raise.argmax())
+        raise unjudged(predicate, int(truth.may_raise.sum()), batch.slice(first, 1))
 
 
 Cache: TypeAlias = dict[Path | Node, pa.Array]

@@ -105,7 +105,7 @@ def _show(n: Node, tight: int) -> str:
             elif inner.op is Op.IS_NULL:
                 text = f"{_show(inner.args[0], 2)} IS NOT NULL"
             elif inner.op is Op.EQ and not _is_flag(inner):
-                text = f"{_show(inner.args[0], 2)} <> {_show(inner.args[1], 2)}"
+                text = _comparison(inner, "<>")
             else:
                 text = f"NOT {_show(inner, 2)}"
         case Op.IS_NULL | Op.IS_TRUE:
@@ -136,10 +136,19 @@ def _show(n: Node, tight: int) -> str:
         case Op.EQ if _is_flag(n):
             return _show(n.args[0], tight)
         case _ if n.op in _INFIX:
-            text = f"{_show(n.args[0], 2)} {_INFIX[n.op]} {_show(n.args[1], 2)}"
+            text = _comparison(n, _INFIX[n.op])
         case _:
             return rewritten(n)
     return f"({text})" if tight > 1 else text
+
+
+def _comparison(n: Node, sign: str) -> str:
+    """Return a comparison as text; the sign of `compare(a, b)` is shown as a comparison of both."""
+    left, right = n.args
+    is_sign = left.op is Op.CALL and isinstance(left.value, tuple) and left.value[0] == "compare"
+    if is_sign and right.value == 0:
+        left, right = left.args
+    return f"{_show(left, 2)} {sign} {_show(right, 2)}"
 
 
 _SIGNS: Final = {

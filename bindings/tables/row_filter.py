@@ -19,7 +19,7 @@ from skipstone.ir.errors import PredicateTooDeep
 from skipstone.ir.lower import Program, lower
 from skipstone.ir.merge import merge
 from skipstone.ir.node import Node, Op, Path, columns_of
-from skipstone.ir.rows import judge, unjudged
+from skipstone.ir.rows import judge
 from skipstone.ir.session import CannotJudge
 from skipstone.kernels.pack.planes import Mask, both_of, mask_of
 from skipstone.kernels.pack.rows import RowSource, kernels_read
@@ -213,6 +213,8 @@ def matches(node: Node, batch: pa.RecordBatch) -> Mask:
             open_ = np.zeros(batch.num_rows, np.bool_) if open_ is None else open_
             open_[where] |= truth.may_raise
         candidates[where] &= truth.to_keep
-    if open_ is not None and (lost := int((open_ & candidates).sum())):
-        raise unjudged(node, lost)
+    if open_ is not None and (lost := open_ & candidates).any():
+        from skipstone.ir.evaluation.unjudged import unjudged
+
+        raise unjudged(node, int(lost.sum()), batch.slice(int(lost.argmax()), 1))
     return candidates

@@ -46,7 +46,7 @@ def cause(e: Exception) -> str:
     line = str(e).splitlines()[0]
     if named := re.search(r"the function (\S+) is not", line):
         return f"function {named[1]}"
-    if re.match(r"cannot filter \d+ rows", line):
+    if re.match(r"cannot filter [\d,]+ rows? by", line):
         return "rows that may raise an error"
     return re.sub(r"(\"[^\"]*\"|'[^']*'|\d+)", "..", line.partition(": ")[2] or line)[:80]
 

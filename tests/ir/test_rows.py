@@ -8,6 +8,7 @@ from decimal import Decimal as D
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 
 import skipstone as ss
@@ -145,6 +146,50 @@ def test_unsupported_forms_are_named():
             ss.PruningPredicate("x = 3 OR hash(x) = 2", schema).node,
             pa.record_batch([pa.array([1])], schema=schema),
         )
+
+
+ROW = pa.record_batch(
+    {
+        "x": pa.array([7, 2_147_483_647], pa.int32()),
+        "n": pa.array([2, 0], pa.int32()),
+        "s": ["1", "a"],
+        "xs": [[1, 2], []],
+        "st": [{"f": 2.0}, {"f": 0.0}],
+        "raw": pa.array([b"ab", b"\xff"]).view(pa.string()),
+        "ts": pa.array([0, -(10**16)], pa.timestamp("us", "UTC")),
+    }
+)
+# condition                     reason of the error, which names the second row's values
+UNJUDGED = [
+    ("x / n > 1", "error for (CAST(x AS DOUBLE) / CAST(n AS DOUBLE)) where x is 2147483647 and n"),
+    ("n > 5 OR x + 1 < 3", "Spark raises an error for (x + 1) where x is 2147483647. Guard it"),
+    ("abs(x * 2) = 3 AND n = 0", "Spark raises an error for (x * 2) where x is 2147483647. Guard"),
+    ("NOT x = x + n + 1", "Spark raises an error for ((x + n) + 1) where x is 2147483647 and n is"),
+    ("x / st.f > 1", "/ st.f) where x is 2147483647 and st.f is 0.0D. Guard it"),
+    ("coalesce(10 % n, 3) = 2", "Spark raises an error for (10 % n) where n is 0. Guard it, as in"),
+    ("CASE WHEN s = 'a' THEN 1 div n ELSE 2 END = 2", "(1 div CAST(n AS BIGINT)) where n is 0."),
+    ("CAST(s AS INT) = 1", "Spark raises an error for CAST(s AS INT) where s is 'a', or has a"),
+    ("xs[0] = 1", "Spark raises an error for xs[0] where xs is array(), or has a value that is"),
+    ("raw LIKE 'a_'", "raw has text that is not UTF-8. Filter the rows elsewhere"),
+    ("length(raw) = 2", "raw has text that is not UTF-8. Filter the rows elsewhere"),
+    ("pow(st.f, 0.5) > 9", "the value of pow(st.f, 0.5D) where st.f is 2.0D is not known here; "),
+    ("hour(ts) = 1", "is not known here; offsets of time zones are certain from 1970 to 2200 only"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("where, reason", UNJUDGED, ids=[w for w, _ in UNJUDGED])
+@pytest.mark.parametrize("stored", [False, True], ids=["in memory", "in a file"])
+def test_errors_name_the_expression_and_the_values(tmp_path, where, reason, stored):
+    def judge():
+        if not stored:
+            p = ss.PruningPredicate(where, ROW.schema, timezone="Asia/Tokyo")
+            return evaluate_rows(p.node, ROW)
+        pq.write_table(pa.table(ROW), tmp_path / "t.parquet")
+        return ss.scan_parquet(tmp_path).plan(where, timezone="Asia/Tokyo").to_arrow()
+
+    with pytest.raises(ss.UnsupportedForm, match=r"cannot filter \d rows? by .*") as e:
+        judge()
+    assert reason in str(e.value)
 
 
 @pytest.mark.parametrize("high", [-2, -1, 0, 1, 2])

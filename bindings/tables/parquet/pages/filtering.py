@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from skipstone.bindings.tables.files import Ints
-from skipstone.bindings.tables.parquet.pages.columns import as_type, is_same
+from skipstone.bindings.tables.parquet.pages.columns import as_type, batches_of_rows, is_same
 from skipstone.bindings.tables.parquet.pages.decoders import matching, uses_polars
 from skipstone.bindings.tables.parquet.pages.page_choice import (
     MAX_AHEAD,
@@ -37,7 +37,6 @@ from skipstone.ir import compute as pc
 from skipstone.ir.arrow import arrow_of, repeated
 from skipstone.ir.errors import UnsupportedForm
 from skipstone.ir.node import Node, columns_of
-from skipstone.ir.rows import unjudged
 from skipstone.kernels.pack.planes import Mask
 
 # The number of row groups that are read to learn how many pages hold matching rows.
@@ -75,8 +74,18 @@ def keep_matching(rows: PagedRowGroups, predicate: Node, *, lenient: bool) -> No
             continue
         if raising is not None:
             open_ = raising if open_ is None else open_ | raising
-    if open_ is not None and not lenient and (lost := int((open_ & rows.candidates.mask).sum())):
-        raise unjudged(predicate, lost)
+    if open_ is not None and not lenient and (lost := open_ & rows.candidates.mask).any():
+        from skipstone.ir.evaluation.unjudged import unjudged
+
+        raise unjudged(predicate, int(lost.sum()), _row_at(rows, int(lost.argmax()), predicate))
+
+
+def _row_at(rows: PagedRowGroups, position: int, predicate: Node) -> pa.RecordBatch:
+    """Return the columns that a condition tests of one candidate row, the only one that is left."""
+    rows.candidates.keep_only(np.array([position]))
+    names = list(dict.fromkeys(path[0] for path in columns_of(predicate)))
+    rows.fetch([name for name in names if rows.is_stored(name)])
+    return batches_of_rows(rows.columns(names), 1)[0]
 
 
 def read_ahead(rows: PagedRowGroups, names: Iterable[str]) -> None:

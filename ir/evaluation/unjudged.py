@@ -1,0 +1,104 @@
+"""Errors for rows that a condition cannot judge: which expression fails, and on which values."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pyarrow as pa
+
+from skipstone.ir.errors import UnsupportedForm
+from skipstone.ir.function import Call
+from skipstone.ir.functions.build import TRUTH, call_of, function_of
+from skipstone.ir.node import TERMS, Node, Op
+from skipstone.ir.rows import FILTER_ELSEWHERE, judge, values_of
+from skipstone.ir.session import CannotJudge
+from skipstone.ir.text import show, show_value
+from skipstone.ir.types import Kind
+
+MAX_VALUE: Final = 60  # characters of a value that a message shows
+GUARD: Final = "Guard it, as in TRY_CAST(...), nullif(n, 0) or CASE WHEN ... END"
+
+
+def unjudged(predicate: Node, rows: int, row: pa.RecordBatch) -> UnsupportedForm:
+    """Return the error for rows for which Spark may raise an error, or whose value is not known.
+
+    Args:
+        predicate: The bound condition.
+        rows: The number of such rows.
+        row: One of them, with the columns of the condition.
+
+    Example:
+        >>> import skipstone as ss
+        >>> row = pa.record_batch({"x": pa.array([127], pa.int8())})
+        >>> node = ss.PruningPredicate("-x = x * x", row.schema).node
+        >>> str(unjudged(node, 5, row)).partition(".")[0]
+        'cannot filter 5 rows by ...: Spark raises an error for (x * x) where x is 127'
+    """
+    noun = "row" if rows == 1 else "rows"
+    return UnsupportedForm(
+        f"cannot filter {rows:,} {noun} by {show(predicate):.300}: {_reason(predicate, row)}. "
+        f"{FILTER_ELSEWHERE}."
+    )
+
+
+def _reason(predicate: Node, row: pa.RecordBatch) -> str:
+    culprit = _culprit(predicate, row) or predicate
+    if culprit.op is Op.COLUMN:
+        return f"{show(culprit)} has text that is not UTF-8"
+    columns = dict.fromkeys(n for n in culprit.walk() if n.op is Op.COLUMN)
+    where = " and ".join(f"{show(column)} is {_value_of(column, row)}" for column in columns)
+    shown = f"{show(culprit):.300}" + (f" where {where}" if where else "")
+    call = call_of(culprit) if culprit.op is Op.CALL else None
+    function = function_of(call.name) if call else None
+    if call and function and not _is_clock(call):
+        policy = function.policy(call)
+        if policy == "raise":
+            return f"Spark raises an error for {shown}. {GUARD}"
+        if policy != "unknown":
+            return (
+                f"Spark raises an error for {shown}, or has a value that is not known here. {GUARD}"
+            )
+    why = ""
+    if call and _is_clock(call):
+        why = "; offsets of time zones are certain from 1970 to 2200 only"
+    elif call and call.name == "pow":
+        why = (
+            "; the last digit of Java's powers is certain for whole numbers only. "
+            "Write x * x for pow(x, 2)"
+        )
+    return f"the value of {shown} is not known here{why}"
+
+
+def _is_clock(call: Call) -> bool:
+    """Return True if a call changes the time zone of times, which raises no errors."""
+    return call.name == "cast" and call.types[0].kind is Kind.TIMESTAMP
+
+
+def _culprit(n: Node, row: pa.RecordBatch) -> Node | None:
+    """Return the innermost call or column that cannot be judged on the only row."""
+    if n.op in (Op.CALL, Op.COLUMN):
+        failing = [a for a in n.args if _fails(a, row)]
+        # Where several arguments fail, the call may have used any of them: it is named itself.
+        found = _culprit(failing[0], row) if len(failing) == 1 else None
+        is_condition = n.op is Op.CALL and call_of(n).name == TRUTH
+        return found if found is not None or is_condition else n
+    for a in n.args:
+        if _fails(a, row) and (found := _culprit(a, row)) is not None:
+            return found
+    return None
+
+
+def _fails(n: Node, row: pa.RecordBatch) -> bool:
+    """Return True if a condition or a scalar cannot be judged on a row."""
+    try:
+        found = values_of(n, row, {}) if n.op in TERMS else judge(n, row, {})
+    except (UnsupportedForm, CannotJudge):
+        return False
+    return bool(found.may_raise.any())
+
+
+def _value_of(column: Node, row: pa.RecordBatch) -> str:
+    """Return a column's value in the only row as text, shortened."""
+    found = values_of(column, row, {})
+    shown = show_value(found.points.tolist()[0] if found.valid[0] else None, found.dtype)
+    return shown if len(shown) <= MAX_VALUE else shown[: MAX_VALUE - 3] + "..."
