@@ -13,7 +13,7 @@ from skipstone.ir.node import TERMS, Node, Op
 from skipstone.ir.rows import FILTER_ELSEWHERE, judge, values_of
 from skipstone.ir.session import CannotJudge
 from skipstone.ir.text import show, show_value
-from skipstone.ir.types import Kind
+from skipstone.ir.types import STRING, Kind
 
 MAX_VALUE: Final = 60  # characters of a value that a message shows
 GUARD: Final = "Guard it, as in TRY_CAST(...), nullif(n, 0) or CASE WHEN ... END"
@@ -30,9 +30,9 @@ def unjudged(predicate: Node, rows: int, row: pa.RecordBatch) -> UnsupportedForm
     Example:
         >>> import skipstone as ss
         >>> row = pa.record_batch({"x": pa.array([127], pa.int8())})
-        >>> node = ss.PruningPredicate("-x = x * x", row.schema).node
+        >>> node = ss.PruningPredicate("x * x > 9", row.schema).node
         >>> str(unjudged(node, 5, row)).partition(".")[0]
-        'cannot filter 5 rows by ...: Spark raises an error for (x * x) where x is 127'
+        'cannot filter 5 rows by (x * x) > 9: Spark raises an error for (x * x) where x is 127'
     """
     noun = "row" if rows == 1 else "rows"
     return UnsupportedForm(
@@ -43,7 +43,7 @@ def unjudged(predicate: Node, rows: int, row: pa.RecordBatch) -> UnsupportedForm
 
 def _reason(predicate: Node, row: pa.RecordBatch) -> str:
     culprit = _culprit(predicate, row) or predicate
-    if culprit.op is Op.COLUMN:
+    if culprit.op is Op.COLUMN and culprit.dtype == STRING:
         return f"{show(culprit)} has text that is not UTF-8"
     columns = dict.fromkeys(n for n in culprit.walk() if n.op is Op.COLUMN)
     where = " and ".join(f"{show(column)} is {_value_of(column, row)}" for column in columns)

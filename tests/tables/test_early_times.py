@@ -86,7 +86,7 @@ def test_plans_and_rows(folder, where, files, rows):
     assert names(plan) == files
     if rows is None:
         with pytest.raises(
-            UnsupportedForm, match=r"cannot filter .* where ts is .* is not known here"
+            UnsupportedForm, match=r"cannot filter .* is not known here"
         ):
             plan.to_arrow()
     else:
