@@ -85,9 +85,7 @@ def test_plans_and_rows(folder, where, files, rows):
     plan = ss.scan_parquet(folder).plan(where, timezone=NEW_YORK)
     assert names(plan) == files
     if rows is None:
-        with pytest.raises(
-            UnsupportedForm, match=r"cannot filter .* is not known here"
-        ):
+        with pytest.raises(UnsupportedForm, match=r"cannot filter .* is not known here"):
             plan.to_arrow()
     else:
         assert plan.to_arrow().num_rows == rows
