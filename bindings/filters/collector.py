@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from skipstone.bindings.filters.data import DynamicFilterData
-from skipstone.bindings.filters.fields import KeyFields
+from skipstone.bindings.filters.fields import KeyFields, names_of_keys, null_safe_names
 from skipstone.bindings.filters.keys import join_keys, not_in_as_text
 from skipstone.bindings.filters.limits import DEFAULT_RANGES, limits_of
 from skipstone.bindings.filters.rows import batches_of
@@ -60,8 +60,8 @@ class DynamicFilterCollector:
         timezone, ansi: Spark's settings, which casts depend on.
 
     Raises:
-        UnknownColumn: the schema lacks a column.
-        DynamicFilterError: a limit is malformed.
+        UnknownColumn: the schema lacks a column, or `null_safe` names no key.
+        DynamicFilterError: a limit or another argument is malformed.
 
     Source: Flink FLIP-248, `DynamicFilteringDataCollectorOperator`.
 
@@ -87,21 +87,19 @@ class DynamicFilterCollector:
         timezone: str = "UTC",
         ansi: bool = True,
     ) -> None:
-        if isinstance(columns, str):
-            columns = [columns]
+        names = names_of_keys(columns)
         if not isinstance(schema, pa.Schema):
             way_out = ": give its .schema" if hasattr(schema, "schema") else ""
             raise DynamicFilterError(
                 f"schema is {type(schema).__name__}; expected a pyarrow.Schema{way_out}"
             )
-        for name in columns:
+        for name in names:
             if name not in schema.names:
                 raise unknown_column(name, schema.names, "columns=")
-        names = tuple(columns)
-        safe = names if null_safe is True else tuple(n for n in names if n in (null_safe or ()))
+        safe = null_safe_names(null_safe, names)
         self._limits = limits_of(threshold, max_values, ranges, on_overflow)
         self._fields = KeyFields(
-            names, tuple(schema.field(n) for n in names), frozenset(safe), Session(timezone, ansi)
+            names, tuple(schema.field(n) for n in names), safe, Session(timezone, ansi)
         )
         self._state = empty(self._fields.dtypes, self._limits)
         self._pending: list[CollectedKeys] = []
@@ -154,9 +152,15 @@ class DynamicFilterCollector:
         """Add the keys of other collectors or filters of the same columns, in any order.
 
         Raises:
-            DynamicFilterError: their columns differ, or `finish` was called.
+            DynamicFilterError: they are something else, their columns differ, or `finish` was
+                called.
         """
         for other in others:
+            if not isinstance(other, DynamicFilterCollector | DynamicFilterData):
+                raise DynamicFilterError(
+                    f"merge got a {type(other).__name__}; expected collectors, or what their "
+                    "finish() returned: add() takes rows"
+                )
             state = other.state if isinstance(other, DynamicFilterData) else other._current_state()
             if other.fields != self.fields:
                 raise DynamicFilterError(

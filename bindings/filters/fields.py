@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from skipstone.bindings.filters.rows import special_type, table_of
 from skipstone.ir.coercion.coerce import in_spark
-from skipstone.ir.errors import DynamicFilterError
+from skipstone.ir.errors import DynamicFilterError, unknown_column
 from skipstone.ir.session import Session
 from skipstone.ir.types import DType, from_arrow
 
@@ -66,6 +66,40 @@ class KeyFields:
                 f"expected ({', '.join(self.names)})"
             )
         return list(table.columns)
+
+
+def names_of_keys(names: Any, argument: str = "columns") -> tuple[str, ...]:
+    """Return names of key columns; a single name is a name.
+
+    Raises:
+        DynamicFilterError: they are not names.
+    """
+    given = (names,) if isinstance(names, str) else names
+    several = isinstance(given, Iterable) and not isinstance(given, Mapping)
+    found = tuple(given) if several else (given,)
+    if not all(isinstance(name, str) for name in found):
+        raise DynamicFilterError(f"{argument} is {names!r:.60}; expected names of key columns")
+    return found
+
+
+def null_safe_names(null_safe: Any, names: tuple[str, ...]) -> frozenset[str]:
+    """Return the keys that are compared by `<=>`.
+
+    Args:
+        null_safe: True for all keys, False for none, or names of keys.
+        names: The names of all keys.
+
+    Raises:
+        UnknownColumn: no key has a name.
+        DynamicFilterError: `null_safe` is something else.
+    """
+    if isinstance(null_safe, bool):
+        return frozenset(names if null_safe else ())
+    safe = names_of_keys(null_safe, "null_safe")
+    for name in safe:
+        if name not in names:
+            raise unknown_column(name, names, "null_safe=", "the keys are")
+    return frozenset(safe)
 
 
 def _array_of_values(values: list[Any], to: pa.DataType) -> pa.Array:

@@ -11,6 +11,7 @@ from typing import Any, Final, Literal
 
 from skipstone.bindings.filters.data import DynamicFilterData, DynamicFilteringEvent
 from skipstone.bindings.filters.kinds import Side, kind_of, needs_of
+from skipstone.bindings.filters.option import check_count, check_wait
 from skipstone.ir.errors import DynamicFilterError, SkipstoneWarning, describe_error
 from skipstone.kernels import logs
 from skipstone.kernels.run import forks
@@ -41,7 +42,8 @@ class DynamicFilter:
         awaitable: True if `wait` waits for the keys; False if it returns immediately.
 
     Raises:
-        DynamicFilterError: the operator, the join or the side is unknown.
+        DynamicFilterError: the operator, the join or the side is unknown, or another argument is
+            malformed.
 
     Example:
         >>> import pyarrow as pa
@@ -69,6 +71,15 @@ class DynamicFilter:
             raise DynamicFilterError(
                 f"columns is {columns!r:.60}; expected names of keys -> names of the scan's columns"
             )
+        for name in (columns or {}).values():
+            several = isinstance(name, list | tuple) and name
+            if not isinstance(name, str) and not (
+                several and all(isinstance(one, str) for one in name)
+            ):
+                raise DynamicFilterError(
+                    f"columns has {name!r:.60}; expected the name of a column, or several names"
+                )
+        check_count("builders", builders)
         self.columns: Columns = dict(columns or {})
         self.how, self.side, self.op = kind_of(how), side, op
         self.needs = needs_of(how, side)
@@ -156,8 +167,10 @@ class DynamicFilter:
         """Set the number of builders.
 
         Raises:
-            DynamicFilterError: another number was set before, or more builders have reported.
+            DynamicFilterError: the number is no positive integer, another one was set before, or
+                more builders have reported.
         """
+        check_count("builders", builders)
         with self._lock:
             if self._builders is not None and self._builders != builders:
                 raise DynamicFilterError(
@@ -286,6 +299,8 @@ class DynamicFilter:
         Returns:
             The keys; None if they are late or failed, and everything must be kept.
         """
+        if seconds is not None:
+            check_wait(seconds)
         if not self.awaitable:
             return self._data
         future = self.future()

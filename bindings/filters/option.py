@@ -1,7 +1,15 @@
-"""The switch for dynamic filtering: set for a plan, for a table, or in `skipstone.config`."""
+"""Options of dynamic filtering: the switch, and how long to wait for keys.
+
+The switch is set for a plan, for a table, or in `skipstone.config`.
+"""
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+
+from skipstone.ir.errors import DynamicFilterError
 from skipstone.kernels.config import config
 
 
@@ -17,3 +25,27 @@ def enabled(*settings: bool | None) -> bool:
         if setting is not None:
             return bool(setting)
     return config.dynamic_filtering
+
+
+def check_wait(seconds: Any) -> None:
+    """Check a number of seconds to wait for keys.
+
+    Raises:
+        DynamicFilterError: it is not a number of seconds.
+    """
+    number = isinstance(seconds, int | float | np.integer | np.floating)
+    if not number or isinstance(seconds, bool) or not seconds >= 0:
+        raise DynamicFilterError(
+            f"wait is {seconds!r:.60}; expected a number of seconds, 0 or more"
+        )
+
+
+def check_count(name: str, count: Any) -> None:
+    """Check a number of things, such as builders; None means that it is not known.
+
+    Raises:
+        DynamicFilterError: it is not a positive integer.
+    """
+    whole = isinstance(count, int | np.integer) and not isinstance(count, bool)
+    if count is not None and not (whole and count > 0):
+        raise DynamicFilterError(f"{name} is {count!r:.60}; expected a positive integer, or None")

@@ -111,14 +111,29 @@ class BuildSide:
             self.filter.report(collector.finish())
 
 
+def check_names(argument: str, names: object) -> None:
+    """Check the names of the result's columns; None means all.
+
+    Raises:
+        PredicateError: they are a single text, or something else.
+    """
+    if names is None or (
+        isinstance(names, list | tuple) and all(isinstance(n, str) for n in names)
+    ):
+        return
+    way_out = f", such as [{names!r}]" if isinstance(names, str) else ""
+    raise PredicateError(f"{argument} is {names!r:.60}; expected a list of names{way_out}")
+
+
 def build_sides(dim: Any, on: Any, how: Any, where: Any, columns: Any) -> list[BuildSide]:
     """Return the build sides that the arguments of `join` describe.
 
     Raises:
-        PredicateError: `how` is no kind of join, there is not one entry for each build side, or a
-            "right" or "full" join is not the last one.
+        PredicateError: `how` is no kind of join, `columns` are not names, there is not one entry
+            for each build side, or a "right" or "full" join is not the last one.
     """
     if not isinstance(dim, list | tuple):
+        check_names("columns_dim", columns)
         return [BuildSide(dim, pairs_of(on), kind_of(how, PredicateError), where, columns)]
     n = len(dim)
     if isinstance(on, str):
@@ -138,6 +153,8 @@ def build_sides(dim: Any, on: Any, how: Any, where: Any, columns: Any) -> list[B
             f"how, where_dim and columns_dim have {len(hows)}, {len(wheres)} and {len(chosen)} "
             f"entries; expected {n}, one for each table in dim"
         )
+    for names in chosen:
+        check_names("columns_dim", names)
     kinds = [kind_of(h, PredicateError) for h in hows]
     if any(k in ("right", "full") for k in kinds[:-1]):
         raise PredicateError(

@@ -12,9 +12,16 @@ import pyarrow as pa
 
 from skipstone.bindings.filters.filter import DynamicFilter
 from skipstone.bindings.filters.keys import cast_array, compared_in
-from skipstone.bindings.filters.option import enabled
+from skipstone.bindings.filters.option import check_wait, enabled
 from skipstone.bindings.filters.rows import special_type, table_of
-from skipstone.bindings.joins.build_side import BuildSide, On, TableLike, build_sides, read_side
+from skipstone.bindings.joins.build_side import (
+    BuildSide,
+    On,
+    TableLike,
+    build_sides,
+    check_names,
+    read_side,
+)
 from skipstone.bindings.joins.match import incomparable_keys, match, take_rows
 from skipstone.bindings.joins.names import resolved
 from skipstone.bindings.tables.table import Table
@@ -74,7 +81,14 @@ def join_explained(
     Arguments and errors are those of `join`.
     """
     session = Session(timezone, ansi, case_sensitive)
+    check_names("columns_fact", columns_fact)
     builds = build_sides(dim, on, how, where_dim, columns_dim)
+    if not isinstance(null_safe, bool):
+        raise PredicateError(
+            f"null_safe is {null_safe!r:.60}; expected True or False, which holds for all keys"
+        )
+    if wait is not None:
+        check_wait(wait)
     if null_safe and any(build.how == "not in" for build in builds):
         raise PredicateError(
             "NOT IN compares by =, and null_safe=True by <=>; expected one of them: "

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from skipstone.bindings.filters.data import DynamicFilterData, DynamicFilteringEvent
 from skipstone.bindings.filters.filter import DynamicFilter
+from skipstone.bindings.filters.option import check_count, check_wait
 from skipstone.bindings.plans.order import best_first
 from skipstone.bindings.plans.table_protocol import Positions, known_sum
 from skipstone.bindings.plans.topk import TopK
@@ -108,6 +109,16 @@ class SplitEnumerator:
         hosts: Hosts | None = None,
         wait: float = 0.0,
     ) -> None:
+        check_wait(wait)
+        check_count("min_desired_splits", min_desired_splits)
+        if not isinstance(readers, Iterable | None):
+            raise DynamicFilterError(
+                f"readers is {readers!r:.60}; expected numbers of readers, such as range(10)"
+            )
+        if hosts is not None and not callable(hosts):
+            raise DynamicFilterError(
+                f"hosts is of the type {type(hosts).__name__}; expected a function of a path"
+            )
         self.plan = plan
         self.errors: list[BaseException] = []
         self._readers = None if readers is None else set(readers)

@@ -228,12 +228,49 @@ def test_thresholds(size, expected):
         {"max_values": 0},
         {"on_overflow": "raise"},
         {"ranges": 0},
+        {"null_safe": 1},
+        {"null_safe": [1]},
+        {"columns": None},
+        {"columns": [1]},
     ],
     ids=str,
 )
 def test_refused(options):
     with pytest.raises(ss.DynamicFilterError):
-        ss.DynamicFilterCollector(["k"], LONG, **options)
+        ss.DynamicFilterCollector(**{"columns": ["k"], "schema": LONG, **options})
+
+
+def test_names_of_null_safe_keys():
+    """A name is no part of another one, and an unknown name is not ignored: rows were lost."""
+    keys, none = (
+        schema(key=pa.int64(), key_b=pa.int64()),
+        pa.table({"key": pa.nulls(1, pa.int64())}),
+    )
+    build = none.append_column("key_b", pa.array([1]))
+    data = collected(keys, build, null_safe="key_b")
+    assert data.null_safe == {"key_b"} and data.data.num_rows == 0
+    assert collected(keys, build, null_safe=("key",)).data.num_rows == 1
+    with pytest.raises(ss.UnknownColumn, match="null_safe= names 'kye'; the keys are 'key'"):
+        ss.DynamicFilterCollector(["key", "key_b"], keys, null_safe=["kye"])
+    assert ss.DynamicFilterCollector(iter(["key"]), keys).fields == ("key",)
+
+
+#    what is called                                                       in the error
+MISTAKES = [
+    (lambda c, f: c.merge(pa.table({"k": [1]})),                          "add\\(\\) takes rows"),
+    (lambda c, f: ss.DynamicFilter(columns={"k": 3}),                     "columns has 3"),
+    (lambda c, f: ss.DynamicFilter(columns={"k": []}),                    "columns has \\[\\]"),
+    (lambda c, f: ss.DynamicFilter(builders=0),                           "builders is 0"),
+    (lambda c, f: ss.DynamicFilter(builders="2"),                         "builders is '2'"),
+    (lambda c, f: f.expect(0),                                            "builders is 0"),
+    (lambda c, f: f.wait("1s"),                                           "wait is '1s'"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("call", "text"), MISTAKES, ids=[c[1] for c in MISTAKES])
+def test_mistakes(call, text):
+    with pytest.raises(ss.DynamicFilterError, match=text):
+        call(ss.DynamicFilterCollector(["k"], LONG), ss.DynamicFilter(builders=None))
 
 
 # Keys of other types: id, probe side's type, build side's keys, keys that are stored.

@@ -271,6 +271,11 @@ CASES = [
     ({"on": "k", "how": "iner"}, ss.PredicateError, "how is 'iner'; did you mean 'inner'"),
     ({"on": {"k": "ss"}}, ss.UnknownColumn, "on= names 'ss'; the build side has 'k', 's'"),
     ({"on": {"k": "s"}}, ss.UnsupportedForm, "Spark"),
+    ({"on": "k", "null_safe": ["k"]}, ss.PredicateError, "null_safe is .*; expected True or False"),
+    ({"on": "k", "wait": "1s"}, ss.DynamicFilterError, "wait is '1s'; expected a number"),
+    ({"on": "k", "wait": -1}, ss.DynamicFilterError, "wait is -1; expected a number"),
+    ({"on": "k", "columns_fact": "k"}, ss.PredicateError, "columns_fact is 'k'; expected a list"),
+    ({"on": "k", "columns_dim": "s"}, ss.PredicateError, "columns_dim is 's'; expected a list"),
 ]
 
 

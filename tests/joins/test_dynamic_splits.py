@@ -261,3 +261,19 @@ def test_ten_readers(table, late):
     assert np.isin(
         [31, 52], np.concatenate([s.to_arrow().column("k").to_numpy() for s in got])
     ).all()
+
+
+#    options of `splits`            in the error
+MISTAKES = [
+    ({"readers": 3},                "readers is 3; expected numbers of readers"),
+    ({"min_desired_splits": -1},    "min_desired_splits is -1; expected a positive integer"),
+    ({"min_desired_splits": "4"},   "min_desired_splits is '4'; expected"),
+    ({"hosts": {"a": ["b"]}},       "hosts is of the type dict; expected a function"),
+    ({"wait": None},                "wait is None; expected a number of seconds"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("options", "text"), MISTAKES, ids=[c[1] for c in MISTAKES])
+def test_mistakes(table, options, text):
+    with pytest.raises(ss.DynamicFilterError, match=text):
+        table.plan().splits(**options)
