@@ -8,6 +8,7 @@ NULL. NaN is one value above all numbers, and -0.0 is 0.0.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -27,6 +28,7 @@ from skipstone.ir.arrow import (
     whole,
 )
 from skipstone.ir.coercion.coerce import common_type, in_spark
+from skipstone.ir.errors import describe_error
 from skipstone.ir.functions.build import cast
 from skipstone.ir.node import Node, Op
 from skipstone.ir.rows import values_of
@@ -67,7 +69,7 @@ def compared_in(a: DType, b: DType, session: Session) -> DType:
         CannotJudge: Spark refuses the pair, or its rule is not known here.
     """
     a, b = in_spark(a), in_spark(b)
-    if a == b:
+    if same_type(a, b):
         if a.kind is Kind.OTHER and not a.name.startswith(COMPARABLE_PREFIXES):
             raise CannotJudge(f"keys of type {a} are not compared here")
         return a
@@ -78,6 +80,25 @@ def compared_in(a: DType, b: DType, session: Session) -> DType:
     if not (a.ordered and b.ordered):
         raise CannotJudge(f"Spark does not compare {a} with {b}")
     return common_type(a, b, session)
+
+
+def same_type(a: DType, b: DType) -> bool:
+    """Return True if types are one type in Spark.
+
+    Nested types of Arrow also differ by the name of a list's elements, the width of its offsets,
+    and by which values may be NULL.
+
+    Example:
+        >>> import pyarrow as pa
+        >>> same_type(*map(from_arrow, (pa.list_(pa.int8()), pa.large_list(pa.int8()))))
+        True
+    """
+    return a == b or (a.kind is b.kind is Kind.OTHER and _spelled(a.name) == _spelled(b.name))
+
+
+def _spelled(name: str) -> str:
+    """Return Arrow's name of a type without what Spark does not tell apart."""
+    return re.sub(r"\b(list<)\w+: ", r"\1", re.sub(r"\blarge_(?!\w+:)| not null\b", "", name))
 
 
 def not_in_as_text(a: DType, b: DType, session: Session) -> bool:
@@ -121,7 +142,7 @@ def cast_array(array: pa.Array, to: DType, session: Session, name: str = "cast")
     """
     array = as_spark_reads(plain(array))
     source = from_arrow(array.type)
-    if source == to:
+    if same_type(source, to):
         return array
     if source.kind is Kind.NULL:
         encoded = pa.nulls(len(array), pa.bool_()).dictionary_encode()
@@ -148,11 +169,17 @@ def cast_array(array: pa.Array, to: DType, session: Session, name: str = "cast")
 def as_spark_reads(array: pa.Array) -> pa.Array:
     """Return numbers in the type that Spark reads them as: wider signed integers, wide decimals.
 
-    Arrow compares and encodes no decimals of 32 and 64 bits (pyarrow 26).
+    Arrow compares and encodes no decimals of 32 and 64 bits (pyarrow 26). Spark has no nanoseconds.
+    Times that are whole microseconds become these, which hold every day of Python.
     """
     t = array.type
     if pa.types.is_decimal(t) and t.bit_width < 128:
         return array.cast(pa.decimal128(t.precision, t.scale))
+    if pa.types.is_timestamp(t) and t.unit == "ns":
+        try:
+            return array.cast(pa.timestamp("us", t.tz))
+        except pa.ArrowInvalid:
+            return array
     if not pa.types.is_unsigned_integer(t):
         return array
     return array.cast(
@@ -170,7 +197,10 @@ def normalized_keys(array: pa.Array) -> pa.Array:
         case Kind.BINARY:
             return array.cast(pa.large_binary())
         case Kind.OTHER | Kind.NULL:
-            texts = (None if v is None else repr(_normalized(v)) for v in array.to_pylist())
+            try:
+                texts = [None if v is None else repr(_normalized(v)) for v in array.to_pylist()]
+            except (OverflowError, ValueError) as e:  # such as days beyond the year 9999
+                raise CannotJudge(f"some key is not compared here ({describe_error(e)})") from e
             keys = [None if v is None else v.encode("utf-8", "surrogatepass") for v in texts]
             return pa.array(keys, pa.large_binary())
         case Kind.DECIMAL:
@@ -282,7 +312,7 @@ def join_keys(array: pa.Array | pa.ChunkedArray, other: DType, session: Session)
     array = as_spark_reads(plain(whole(array)))
     own, other = from_arrow(array.type), in_spark(other)
     to = compared_in(other, own, session)
-    if own == other:
+    if same_type(own, other):
         return JoinKeys(other, normalized_keys(array), nulls_of(array))
     compared = cast_array(array, to, session)
     if not keeps_values(other, to):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 import pyarrow as pa
 
 from skipstone.bindings.filters.filter import DynamicFilter
-from skipstone.bindings.filters.keys import cast_array, compared_in
+from skipstone.bindings.filters.keys import as_spark_reads, cast_array, compared_in
 from skipstone.bindings.filters.option import check_wait, enabled
 from skipstone.bindings.filters.rows import special_type, table_of
 from skipstone.bindings.joins.build_side import (
@@ -26,7 +26,7 @@ from skipstone.bindings.joins.match import incomparable_keys, match, take_rows
 from skipstone.bindings.joins.names import resolved
 from skipstone.bindings.tables.table import Table
 from skipstone.ir import compute as pc
-from skipstone.ir.arrow import whole
+from skipstone.ir.arrow import plain, whole
 from skipstone.ir.errors import PredicateError, UnsupportedForm
 from skipstone.ir.session import CannotJudge, Session
 from skipstone.ir.types import from_arrow
@@ -338,8 +338,12 @@ def _coalesce_keys(a: pa.ChunkedArray, b: pa.ChunkedArray, session: Session) -> 
     """Return the key of the side that has a row, in the type in which both sides are compared."""
     if a.type != b.type:
         try:
-            to = compared_in(from_arrow(a.type), from_arrow(b.type), session)
-            a, b = (pa.chunked_array([cast_array(whole(side), to, session)]) for side in (a, b))
+            first, second = (as_spark_reads(plain(whole(side))) for side in (a, b))
+            to = compared_in(from_arrow(first.type), from_arrow(second.type), session)
+            first, second = (cast_array(side, to, session) for side in (first, second))
+            if pa.types.is_nested(first.type):  # Arrow may spell one type differently
+                second = pc.cast(second, first.type)
+            a, b = pa.chunked_array([first]), pa.chunked_array([second])
         except CannotJudge as e:
             raise incomparable_keys(a, b, e) from None
     return pc.coalesce(a, b)

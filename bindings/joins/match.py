@@ -12,7 +12,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from skipstone.bindings.filters.keys import cast_array, compared_in, normalized_keys, not_in_as_text
+from skipstone.bindings.filters.keys import (
+    as_spark_reads,
+    cast_array,
+    compared_in,
+    normalized_keys,
+    not_in_as_text,
+)
 from skipstone.ir import compute as pc
 from skipstone.ir.arrow import int64_of, plain, whole
 from skipstone.ir.coercion.coerce import in_spark
@@ -84,7 +90,7 @@ def _comparable_keys(
     a: pa.ChunkedArray, b: pa.ChunkedArray, how: str, session: Session
 ) -> tuple[pa.Array, pa.Array]:
     """Return a pair of key columns as normalized keys of the type in which Spark compares them."""
-    arrays = [plain(whole(side)) for side in (a, b)]
+    arrays = [as_spark_reads(plain(whole(side))) for side in (a, b)]
     types = [from_arrow(side.type) for side in arrays]
     try:
         to = compared_in(in_spark(types[0]), in_spark(types[1]), session)

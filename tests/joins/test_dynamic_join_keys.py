@@ -13,6 +13,58 @@ import skipstone as ss
 from skipstone.bindings.joins.join import join_explained
 
 LONG = os.environ.get("SKIPSTONE_TESTS") == "long"
+HOWS = ("inner", "left", "right", "full", "semi", "anti", "not in")
+
+
+STRUCT = pa.struct([("a", pa.int64()), ("b", pa.large_string())])
+#    the build side's keys
+NESTED = [
+    ("l", pa.array([[1, 2], None])),  # Parquet calls elements "element", and Arrow "item"
+    ("l", pa.array([[1, 2]], pa.large_list(pa.field("x", pa.int64(), nullable=False)))),
+    ("s", pa.array([{"a": 1, "b": "x"}], STRUCT)),  # as Polars spells it
+    ("s", pa.array([{"b": "x", "a": 1}])),  # fields in another order: another type
+]
+
+
+@pytest.mark.parametrize(("key", "keys"), NESTED, ids=lambda v: str(getattr(v, "type", v)))
+def test_spellings_of_nested_types(tmp_path, key, keys):
+    rows = pa.table({"l": [[1, 2], [3], None], "s": [{"a": i, "b": "x"} for i in range(3)]})
+    pq.write_table(rows, tmp_path / "a.parquet")
+    table, dim = ss.scan_parquet(str(tmp_path)), pa.table({key: keys})
+    if keys.type.field(0).name == "b":
+        with pytest.raises(ss.UnsupportedForm, match="Spark does not compare"):
+            ss.join(table, dim, on=key)
+        return
+    joined = join_explained(table, dim, on=key)
+    assert joined.table.num_rows == 1 and joined.plan.dynamic.effects[0].state.startswith("1 ")
+    assert ss.join(table, dim, on=key, how="anti").num_rows == 2
+    assert ss.join(table, dim, on=key, how="full").num_rows == 2 + len(keys)
+
+
+def test_days_within_structs_that_python_lacks():
+    far = pa.array([3_000_000], pa.int32()).view(pa.date32())
+    rows = pa.table({"s": pa.StructArray.from_arrays([far], ["d"])})
+    with pytest.raises(ss.UnsupportedForm, match="not compared here"):
+        ss.join(rows, rows, on="s")
+
+
+END = dt.datetime(9999, 12, 31)  # beyond the range of nanoseconds
+NANOS = pa.array([1_577_923_200 * 10**9], pa.timestamp("ns"))
+
+
+@pytest.mark.parametrize(
+    "kind", [pa.timestamp("us"), pa.timestamp("ms", "UTC"), pa.date32()], ids=str
+)
+@pytest.mark.parametrize("how", HOWS)
+def test_nanoseconds_beside_other_units(tmp_path, kind, how):
+    """The times of pandas are nanoseconds, and need not hold every time of the other side."""
+    days = pa.array([END, dt.datetime(2020, 1, 2), None], pa.timestamp("us")).cast(kind)
+    pq.write_table(pa.table({"t": days}), tmp_path / "a.parquet")
+    table, dim = ss.scan_parquet(str(tmp_path)), pa.table({"t": NANOS})
+    expected = {"inner": 1, "left": 3, "right": 1, "full": 3, "semi": 1, "anti": 2, "not in": 1}
+    for filtering in (True, False):
+        options = {"on": "t", "how": how, "dynamic_filtering": filtering}
+        assert ss.join(table, dim, **options).num_rows == expected[how]
 
 
 @pytest.mark.parametrize("name", ["a.b", "c d", "x%y", "back`tick", "SELECT", "é"])
@@ -25,7 +77,6 @@ def test_odd_names(tmp_path, name):
     assert joined.table.num_rows == 0 and joined.plan.files == ()
 
 
-HOWS = ("inner", "left", "right", "full", "semi", "anti", "not in")
 EMPTY = [
     ("an empty dimension", pa.table({"k": pa.array([], pa.int64())}), [0, 2, 0, 2, 0, 2, 2]),
     ("NULL alone", pa.table({"k": pa.nulls(2, pa.int64())}), [0, 2, 2, 4, 0, 2, 0]),
