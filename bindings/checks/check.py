@@ -166,10 +166,13 @@ def _chosen(plan: Plan, columns: Sequence[str] | None) -> list[Leaf]:
 
 def _sampled(kept: npt.NDArray[np.int64], sample: int | None) -> npt.NDArray[np.int64]:
     """Return some containers, drawn at random, in table order; None means all."""
-    if sample is None or sample >= len(kept):
+    if sample is None:
         return kept
-    if sample < 1:
-        raise SkipstoneError(f"sample is {sample}; expected a positive number of containers")
+    whole = isinstance(sample, int | np.integer) and not isinstance(sample, bool)
+    if not whole or sample < 1:
+        raise SkipstoneError(f"sample is {sample!r}; expected a positive number of containers")
+    if sample >= len(kept):
+        return kept
     return np.sort(np.random.default_rng().choice(kept, sample, replace=False))
 
 

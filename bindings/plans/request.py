@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
@@ -124,14 +124,16 @@ def check_columns(columns: list[str] | None, names: list[str]) -> list[str]:
     """Return the columns to read; None means all names of the table.
 
     Raises:
-        PredicateError: the columns are a single string or an empty list, one is not a name, or one
-            occurs twice.
+        PredicateError: the columns are a single string, an empty list or no list, one is not a
+            name, or one occurs twice.
         UnknownColumn: the table lacks a column.
     """
     if isinstance(columns, str):
         raise PredicateError(
             f"columns is {columns!r}; expected a list of names, such as [{columns!r}]"
         )
+    if not isinstance(columns, Iterable | None):
+        raise PredicateError(f"columns is {columns!r:.60}; expected a list of names")
     columns = None if columns is None else list(columns)
     if odd := [c for c in columns or () if not isinstance(c, str)]:
         raise PredicateError(

@@ -62,6 +62,10 @@ def save_shards(
     """Implement `Statistics.save_shards`."""
     check_rows(rows)
     n = stats.num_containers
+    if not isinstance(about, pa.Table | None):
+        raise StatisticsError(
+            f"about is of the type {type(about).__name__}; expected a pyarrow.Table"
+        )
     if about is not None and about.num_rows != n:
         raise StatisticsError(
             f"about has {about.num_rows} rows; expected {n}, one for each container"

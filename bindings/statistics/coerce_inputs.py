@@ -44,7 +44,10 @@ def leaf_named(name: str, leaves: Mapping[Path, Leaf], by: str = "a statistic") 
 
     Raises:
         UnknownColumn: the schema lacks the column.
+        StatisticsError: the name is no text.
     """
+    if not isinstance(name, str):
+        raise StatisticsError(f"{by} names {name!r:.60}; expected the name of a column")
     for path in (split_name(name), (name,)):
         if path in leaves:
             return leaves[path]

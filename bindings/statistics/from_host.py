@@ -50,7 +50,7 @@ def read_dict(
             )
         if unknown := set(given) - set(KEYS):
             raise StatisticsError(
-                f"column {name!r} has a statistic {min(unknown)!r}; "
+                f"column {name!r} has a statistic {min(unknown, key=str)!r}; "
                 f"expected some of {', '.join(KEYS)}"
             )
         arrays = {
@@ -82,7 +82,7 @@ def split_table(table: pa.Table | pa.RecordBatch) -> tuple[dict[str, dict[str, A
     """Split a table with columns such as `x.min` into statistics by column, and the row counts.
 
     Raises:
-        StatisticsError: the table has no statistics.
+        StatisticsError: the table has no statistics, or two columns of one name.
     """
     if not hasattr(table, "column_names"):
         way_out = ": pyarrow.table(frame) makes one" if hasattr(table, "columns") else ""
@@ -92,6 +92,8 @@ def split_table(table: pa.Table | pa.RecordBatch) -> tuple[dict[str, dict[str, A
     columns: dict[str, dict[str, Any]] = {}
     row_count = None
     for name in table.column_names:
+        if table.column_names.count(name) > 1:
+            raise StatisticsError(f"the table has several columns {name!r}; name each one once")
         column, dot, key = name.rpartition(".")
         if name == "row_count":
             row_count = table.column(name)

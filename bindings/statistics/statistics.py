@@ -237,7 +237,8 @@ class Statistics(PackableStatistics):
         keys = [
             (path, leaf.dtype) for path in self._raw if (leaf := self._leaves.get(path)) is not None
         ]
-        names = [order_by] if isinstance(order_by, str) else list(order_by or ())
+        several = isinstance(order_by, Iterable | None) and not isinstance(order_by, str | bytes)
+        names: list[Any] = list(order_by or ()) if several else [order_by]
         by = [leaf_named(name, self._leaves, "order_by") for name in names]
         order = [(leaf.path, leaf.dtype) for leaf in by]
         with overriding(progress), Track("index", len(keys), "columns") as track:

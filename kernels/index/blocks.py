@@ -48,6 +48,10 @@ class Blocks:
             if given < 2:
                 raise StatisticsError(f"block is {given}; expected at least 2 containers")
             return cls(n, int(given))
+        if not hasattr(given, "__len__"):
+            raise StatisticsError(
+                f"block is {given!r:.60}; expected a number of containers, or the ends of blocks"
+            )
         ends = np.asarray(given)
         if ends.ndim != 1 or ends.dtype.kind not in "iu" or not len(ends):
             raise StatisticsError(

@@ -93,7 +93,7 @@ def blocks_of(given: Blocking, n: int) -> list[Blocks]:
     if given is None:
         given = BLOCK
     groups: Any = given
-    if isinstance(given, int | np.integer) or not len(given) or np.isscalar(given[0]):
+    if not hasattr(given, "__len__") or not len(groups) or np.isscalar(groups[0]):
         groups = [given]
     out: list[Blocks] = []
     for one in groups:

@@ -215,3 +215,19 @@ def test_arguments_of_plans(tmp_path, arguments, message):
         ss.scan_parquet(tmp_path).plan(**arguments)
     by_iterator = ss.scan_parquet(tmp_path).plan(columns=iter(["y"]))
     assert by_iterator.to_arrow().column_names == ["y"]
+
+
+#    what is called                               in the error
+MISTAKES = [
+    (lambda t: t.plan(columns=5),                 "columns is 5; expected a list of names"),
+    (lambda t: t.plan().explain(container=5),     "container is 5; expected FILE or FILE:R"),
+    (lambda t: t.check(sample="5"),               "sample is '5'; expected a positive number"),
+    (lambda t: t.check(sample=True),              "sample is True; expected a positive number"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("use", "text"), MISTAKES, ids=[m[1] for m in MISTAKES])
+def test_arguments_of_the_wrong_type(tmp_path, use, text):
+    pq.write_table(pa.table({"x": [1]}), tmp_path / "a.parquet")
+    with pytest.raises(ss.SkipstoneError, match=text):
+        use(ss.scan_parquet(str(tmp_path)))

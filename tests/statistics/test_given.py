@@ -172,6 +172,7 @@ def test_a_dictionary_index_under_null_is_ignored():
     assert ss.PruningPredicate("s > 'a'", SCHEMA).prune(stats).tolist() == [False, True]
 
 
+GIVEN = ss.Statistics.from_dict({"x": {"min": [1]}}, SCHEMA)
 # The whole argument is of the wrong type.
 WRONG = [
     (lambda: ss.Statistics.from_dict([1], SCHEMA), "columns are of the type list; .*by column"),
@@ -185,6 +186,19 @@ WRONG = [
     (
         lambda: ss.Statistics.from_arrow(pd.DataFrame({"x.min": [1]}), SCHEMA),
         r"DataFrame; expected an Arrow table: pyarrow.table\(frame\) makes one",
+    ),
+    (lambda: ss.Statistics.from_dict({1: {"min": [1]}}, SCHEMA), "a statistic names 1; expected"),
+    (lambda: ss.Statistics.from_dict({"x": {1: [1], "y": [1]}}, SCHEMA), "has a statistic 1"),
+    (lambda: GIVEN.get(1, "min"), "a statistic names 1; expected the name of a column"),
+    (lambda: GIVEN.index(order_by=1), "order_by names 1; expected the name of a column"),
+    (lambda: GIVEN.index(order_by=b"x"), "order_by names b'x'; expected the name of a column"),
+    (lambda: GIVEN.index(block=1.5), "block is 1.5; expected a number of containers"),
+    (lambda: GIVEN.save_shards("no", about={"a": [1]}), "about is of the type dict; expected a"),
+    (
+        lambda: ss.Statistics.from_arrow(
+            pa.table([pa.array([1]), pa.array([2])], names=["x.min", "x.min"]), SCHEMA
+        ),
+        "the table has several columns 'x.min'",
     ),
 ]
 

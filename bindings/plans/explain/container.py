@@ -103,6 +103,8 @@ def explain_containers(plan: Plan, container: str) -> tuple[ContainerExplanation
         PredicateError: no file of the plan, or several, have that path, or the file has no such
             row group.
     """
+    if not isinstance(container, str):
+        raise PredicateError(f"container is {container!r:.60}; expected FILE or FILE:ROW_GROUP")
     found = _find(plan, container)
     masks = masks_of(plan)
     parts = () if plan.predicate is None else conjuncts_of(plan.predicate.node)
