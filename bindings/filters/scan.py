@@ -240,8 +240,8 @@ class DynamicFilters:
 def _judge(f: DynamicFilter, bound: BoundFilter, statistics: Statistics) -> Verdicts:
     """Return the verdicts of one filter: whether the join needs no, some or every row."""
     unknown = np.full(statistics.num_containers, Verdict.MAYBE, np.uint8)
-    if any(t.op is Op.UNKNOWN for t in bound.terms):
-        return unknown
+    if any(t.op in (Op.UNKNOWN, Op.LITERAL) for t in bound.terms):
+        return unknown  # a column of the type null is a literal in every other type
     if f.op in INEQUALITIES:
         if len(bound.terms) != 1:
             raise DynamicFilterError(

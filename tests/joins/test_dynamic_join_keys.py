@@ -48,6 +48,13 @@ def test_days_within_structs_that_python_lacks():
         ss.join(rows, rows, on="s")
 
 
+@pytest.mark.parametrize(("how", "rows"), [*zip(HOWS, (0, 2, 1, 3, 0, 2, 0), strict=True)])
+def test_a_column_of_the_type_null(tmp_path, how, rows, recwarn):
+    pq.write_table(pa.table({"x": pa.nulls(2)}), tmp_path / "a.parquet")
+    joined = ss.join(ss.scan_parquet(str(tmp_path)), pa.table({"x": [1]}), on="x", how=how)
+    assert joined.num_rows == rows and not recwarn.list
+
+
 END = dt.datetime(9999, 12, 31)  # beyond the range of nanoseconds
 NANOS = pa.array([1_577_923_200 * 10**9], pa.timestamp("ns"))
 
