@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, TypeAlias
 from urllib.parse import quote
 
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
 
 LakeTable: TypeAlias = DeltaTable | IcebergTable
 UNKNOWN: Final = -1
+# The field id of the metadata column `_deleted`. A scan that reads it also returns deleted rows.
+# Source: Iceberg, `MetadataColumns`.
+IS_DELETED: Final = 2**31 - 4
 
 
 class LakeListing:
@@ -43,16 +47,23 @@ class LakeListing:
         row: The position of each file among the table's files, int64, shape (n,). It is -1 for a
             file that the table does not list in the same state; such a file is always read.
         partitioned: The partition columns.
+        with_deleted: True if the scan also returns deleted rows.
     """
 
     by = ""
     first = None  # files are judged by their paths
 
     def __init__(
-        self, table: LakeTable, paths: list[str], sizes: Ints, row: Ints, partitioned: pa.Schema
+        self,
+        table: LakeTable,
+        paths: list[str],
+        sizes: Ints,
+        row: Ints,
+        partitioned: pa.Schema,
+        with_deleted: bool = False,
     ) -> None:
         self.table, self.paths, self.sizes, self._row = table, paths, sizes, row
-        self.partitioned = partitioned
+        self.partitioned, self._with_deleted = partitioned, with_deleted
 
     def __len__(self) -> int:
         return len(self.paths)
@@ -141,11 +152,12 @@ class LakeListing:
 
         Raises:
             SourceError: a file cannot be read.
-            UnsupportedForm: the predicate cannot filter rows, or a file is not known.
+            UnsupportedForm: the predicate cannot filter rows, a file is not known, or the scan also
+                returns deleted rows.
         """
         self._check_types(predicate, None)
         source, chosen = predicate.source, self._row[candidates]
-        if not isinstance(source, Node) or (chosen == UNKNOWN).any():
+        if self._with_deleted or not isinstance(source, Node) or (chosen == UNKNOWN).any():
             raise UnsupportedForm("only Spark can read these rows")
         plan = self.table.plan(source, columns=columns, **predicate.settings)
         if isinstance(plan.table, IcebergFiles):  # those of some manifests
@@ -202,20 +214,23 @@ def iceberg_listing(text: str) -> LakeListing:
     table = scan_iceberg(_location(metadata))
     if table.version != int(snapshot):
         table = scan_iceberg(_location(metadata), int(snapshot))
-    _check_ids(projection, table)
+    ids = ids_of(projection)
+    _check_ids(ids, table)
     files, sizes = cells[0::2], np.array(cells[1::2], np.int64)
     row = _found(pa.array(files, pa.string()), table.files.paths)
     row = _where_equal(row, sizes, table.files.sizes)
-    return LakeListing(table, files, sizes, row, pa.schema([]))
+    with_deleted = IS_DELETED in ids.values()
+    if with_deleted:
+        row = _without_empty(row, table.files.logical_rows())
+    return LakeListing(table, files, sizes, row, pa.schema([]), with_deleted)
 
 
-def _check_ids(projection: str, table: IcebergTable) -> None:
+def _check_ids(read: Mapping[str, int], table: IcebergTable) -> None:
     """Check that the columns that Spark reads have the field ids of the table's columns.
 
     Raises:
         UnjudgedFiles: one has another.
     """
-    read = ids_of(projection)
     for path, leaf in table.fields.leaves.items():
         if read.get(".".join(path), leaf.id) != leaf.id:
             raise UnjudgedFiles(
@@ -253,6 +268,21 @@ def _where_equal(row: Ints, own: Ints, listed: pa.ChunkedArray | Ints) -> Ints:
     known = row != UNKNOWN
     same[known] = listed[row[known]] == own[known]
     return np.where(same, row, UNKNOWN)
+
+
+def _without_empty(row: Ints, live: Ints) -> Ints:
+    """Return the positions of files that have live rows; -1 for the others.
+
+    Statistics say that a file without live rows matches no condition.
+
+    Args:
+        row: The position of each file of the scan in the table; -1 is unknown.
+        live: The number of live rows of each file of the table; negative is unknown.
+    """
+    out = row.copy()
+    known = row != UNKNOWN
+    out[known] = np.where(live[row[known]] == 0, UNKNOWN, row[known])
+    return out
 
 
 def _taken(values: pa.Array | pa.ChunkedArray, chosen: Ints) -> pa.Array:

@@ -24,7 +24,7 @@ from skipstone.bindings.tables.iceberg.fields import ids_of
 from skipstone.ir.errors import UnsupportedForm
 from skipstone.ir.session import Session
 from tests.support.tables.delta_log import Log, Written, delta_schema
-from tests.support.tables.iceberg_tables import append, make
+from tests.support.tables.iceberg_tables import append, deletion_vector, make
 
 SCHEMA = pa.schema([("x", pa.int64()), ("s", pa.string())])
 IDS = [NestedField(1, "x", LongType()), NestedField(2, "s", StringType())]
@@ -46,12 +46,14 @@ def of_delta(folder, change):
     return delta_listing("".join(f"{cell}\0" for cell in cells), pa.schema([]))
 
 
-def of_iceberg(folder, change):
+def of_iceberg(folder, change, dead=()):
     table = make(folder, Schema(*IDS))
     for first in (0, 10, 20):
         append(table, rows(first))
     files = sorted((task.file.lower_bounds[1], task.file) for task in table.scan().plan_files())
     files = [[f.file_path, f.file_size_in_bytes] for _, f in files]
+    if dead:
+        table = deletion_vector(table, files[1][0], dead)
     schema = json.loads(table.schema().model_dump_json(by_alias=True))
     head = [table.metadata_location, table.current_snapshot().snapshot_id, schema]
     change(head, files)
@@ -126,6 +128,30 @@ def test_other_columns_of_the_same_name_are_not_judged(tmp_path):
 
     with pytest.raises(UnjudgedFiles, match="x has another field id"):
         of_iceberg(str(tmp_path), change)
+
+
+@pytest.mark.parametrize(
+    ("name", "number", "whole", "part"),
+    [
+        ("x", 1, [False, False, False], [False, True, False]),
+        # Iceberg's metadata column, of which the scan returns deleted rows.
+        ("_deleted", 2147483644, [False, True, False], [False, True, False]),
+    ],
+)
+def test_files_whose_rows_are_deleted_stay_where_deleted_rows_are_read(
+    tmp_path, name, number, whole, part
+):
+    def change(head, files):
+        kind = "long" if name == "x" else "boolean"
+        head[2]["fields"] = [{"id": number, "name": name, "required": False, "type": kind}]
+
+    for folder, dead, expected in (("whole", range(10), whole), ("part", range(9), part)):
+        listing = of_iceberg(str(tmp_path / folder), change, dead)
+        assert kept(listing, "x BETWEEN 12 AND 15") == expected
+        if name == "x":
+            continue
+        with pytest.raises(UnsupportedForm):
+            listing.rows(predicate("x = 12"), np.ones(3, np.bool_), ["x"], case_sensitive=False)
 
 
 @LAKES

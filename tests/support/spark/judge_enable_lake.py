@@ -58,6 +58,12 @@ OF_ICEBERG = [
     ("pruned", "SELECT x FROM ice.lake.fact.branch_b WHERE abs(x) > 350"),
     ("pruned", "SELECT x FROM fact VERSION AS OF 'b' WHERE abs(x) > 350"),
     ("pruned", "SELECT _pos, x FROM fact WHERE abs(x) > 350 AND _file LIKE '%parquet'"),
+    # These return deleted rows, too.
+    ("pruned", "SELECT x, _deleted FROM fact WHERE abs(x) BETWEEN 200 AND 260"),
+    (
+        "pruned",
+        "SELECT name FROM dim JOIN (SELECT k FROM fact WHERE _deleted AND abs(x) = 205) USING (k)",
+    ),
     ("whole", "SELECT count(*) FROM ice.lake.fact.snapshots WHERE snapshot_id > 0"),
     ("whole", "SELECT count(*) FROM ice.lake.fact.files WHERE record_count > 10"),
 ]
