@@ -22,7 +22,7 @@ from typing import Any, Final
 from skipstone.bindings.predicates.sql_cache import parse_cached
 from skipstone.bindings.predicates.sql_forms import HIDDEN, not_understood
 from skipstone.bindings.predicates.sql_lists import cut_lists, put_back
-from skipstone.bindings.predicates.sql_reader import Positions, Reader
+from skipstone.bindings.predicates.sql_reader import Positions, node_of
 from skipstone.bindings.predicates.sql_tokens import (
     MAX_NESTING,
     check_nesting,
@@ -120,7 +120,7 @@ def _parse(text: str) -> tuple[Node, Positions]:
         raise no_condition(tree, text)
     positions: Positions = {}
     with limited_nesting():
-        return Reader(positions).node(tree), positions
+        return node_of(tree, positions), positions
 
 
 def parse_order(text: str) -> list[tuple[Node, bool, bool]]:
@@ -158,9 +158,8 @@ def parse_order(text: str) -> list[tuple[Node, bool, bool]]:
         raise PredicateSyntaxError(
             f"order_by is {text!r}; expected a text such as 'x DESC NULLS LAST, y'"
         )
-    reader = Reader({})
     return [
-        (reader.node(one.this), bool(one.args.get("desc")), bool(one.args.get("nulls_first")))
+        (node_of(one.this, {}), bool(one.args.get("desc")), bool(one.args.get("nulls_first")))
         for one in order.expressions
     ]
 

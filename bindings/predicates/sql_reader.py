@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Final
 
 from skipstone.bindings.predicates.sql_forms import (
     DIFFERENCES,
@@ -27,146 +27,140 @@ if TYPE_CHECKING:
 Positions = dict[Name, int]
 
 
-class Reader:
-    """Reads sqlglot's trees as nodes.
+# Comparisons.
+BINARY: Final = {
+    "EQ": Op.EQ, "NEQ": Op.NE, "LT": Op.LT, "LTE": Op.LE, "GT": Op.GT, "GTE": Op.GE,
+    "NullSafeEQ": Op.NULL_SAFE_EQ,
+}  # fmt: skip
+# Functions and operators of two arguments, by the names that they have in Spark.
+CALLS: Final = {
+    "BitwiseAnd": "&", "BitwiseOr": "|", "BitwiseXor": "^", "Add": "+", "Sub": "-", "Mul": "*",
+    "Div": "/", "IntDiv": "div", "Mod": "%", "RegexpLike": "rlike", "Transform": "transform",
+}  # fmt: skip
+COMPARED: Final = (*BINARY, "NullSafeNEQ")
+LOOSE: Final = (
+    "NullSafeEQ", "NullSafeNEQ", "Between", "In", "Is", "Like", "ILike", "RegexpLike", "Escape",
+    "Not",
+)  # fmt: skip
+BITS: Final = ("BitwiseAnd", "BitwiseOr", "BitwiseXor")
+SHIFTS: Final = ("BitwiseLeftShift", "BitwiseRightShift")
+NOT_UNDERSTOOD: Final = "the form is not understood"
+
+
+def node_of(tree: sg.Expression, positions: Positions) -> Node:
+    """Read one of sqlglot's trees.
 
     Args:
+        tree: A condition or a value.
         positions: Receives the position of each name's first mention.
     """
+    return _Reader(positions).node(tree)
+
+
+class _Reader:
+    """Reads sqlglot's trees as nodes; `as_<class>` methods read the classes that no table lists."""
 
     def __init__(self, positions: Positions) -> None:
         from sqlglot import exp
 
         self.exp, self.positions = exp, positions
         self.parameters: tuple[Name, ...] = ()  # of the lambdas around a form
-        self.binary = {
-            exp.EQ: Op.EQ,
-            exp.NEQ: Op.NE,
-            exp.LT: Op.LT,
-            exp.LTE: Op.LE,
-            exp.GT: Op.GT,
-            exp.GTE: Op.GE,
-            exp.NullSafeEQ: Op.NULL_SAFE_EQ,
-        }
-        self.calls: dict[type[Any], str] = {
-            exp.BitwiseAnd: "&",
-            exp.BitwiseOr: "|",
-            exp.BitwiseXor: "^",
-            exp.Add: "+",
-            exp.Sub: "-",
-            exp.Mul: "*",
-            exp.Div: "/",
-            exp.IntDiv: "div",
-            exp.Mod: "%",
-        }
-        self.bits = (exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor)
-        self.shifts = (exp.BitwiseLeftShift, exp.BitwiseRightShift)
-        self.compared = (*self.binary, exp.NullSafeNEQ)
-        self.loose = (
-            exp.NullSafeEQ, exp.NullSafeNEQ, exp.Between, exp.In, exp.Is, exp.Like, exp.ILike,
-            exp.RegexpLike, exp.Escape, exp.Not,
-        )  # fmt: skip
 
-    def node(self, e: sg.Expression) -> Node:
+    def node(self, e: Any) -> Node:
         """Read one form; UNKNOWN if it is not understood."""
-        exp = self.exp
         if reason := not_understood(e):
             return self.unknown_form(e, *explain_form(e, reason))
-        if why := self.grouping_differs(e):
+        if why := grouping_differs(e):
             return self.unknown_form(e, why)
-        if type(e) in self.binary:
-            return Node(self.binary[type(e)], (self.node(e.this), self.node(e.expression)))
-        if type(e) in self.calls:
-            return self.call(self.calls[type(e)], e.this, e.expression)
-        match e:
-            case exp.Paren():
-                return self.node(e.this)
-            case exp.And() | exp.Or():
-                op = Op.AND if isinstance(e, exp.And) else Op.OR
-                return Node(op, tuple(map(self.node, self.operands(e))))
-            case exp.Not():
-                return Node(Op.NOT, (self.node(e.this),))
-            case exp.NullSafeNEQ():
-                return Node(
-                    Op.NOT, (Node(Op.NULL_SAFE_EQ, (self.node(e.this), self.node(e.expression))),)
-                )
-            case exp.Between():
-                x, low, high = (
-                    without_padding(self.node(part))
-                    for part in (e.this, e.args["low"], e.args["high"])
-                )
-                return Node(Op.AND, (Node(Op.GE, (x, low)), Node(Op.LE, (x, high))))
-            case exp.Is():
-                return self.is_test(e)
-            case exp.In():
-                return self.members(e)
-            case exp.Like() | exp.ILike():
-                return self.like(e)
-            case exp.Escape():
-                return self.escaped(e)
-            case exp.RegexpLike():
-                return self.call("rlike", e.this, e.expression)
-            case exp.Column():
-                return self.column(e)
-            case exp.CurrentDate():  # a function, unless a column has this name
-                return Node(Op.COLUMN, value=Name(("current_date",)))
-            case exp.CurrentTimestamp():
-                return Node(Op.COLUMN, value=Name(("current_timestamp",)))
-            case exp.Identifier() if parameter(e.name.lower()) in self.parameters:
-                return self.column(exp.column(e.copy()))
-            case exp.Bracket() if len(e.expressions) == 1:
-                return self.call("[]", e.this, e.expressions[0])
-            case exp.Transform():
-                return self.call("transform", e.this, e.expression)
-            case exp.Lambda():
-                return self.lambda_(e)
-            case exp.Dot():
-                return self.dotted(e)
-            case exp.Cast():
-                return self.cast(e)
-            case exp.DPipe():
-                return self.call("concat", *self.operands(e))
-            case exp.Neg():
-                return self.negative(e)
-            case exp.BitwiseNot():
-                return self.call("~", e.this)
-            case exp.Anonymous() if isinstance(e.this, str):
-                return self.function(e)
-            case exp.Substring() if e.args.get("start") is not None:
-                length = filter(None, (e.args.get("length"),))
-                return self.call("substring", e.this, e.args["start"], *length)
-            case exp.StrPosition():
-                return self.call("locate", e.args["substr"], e.this)
-            case exp.Trim():
-                side = str(e.args.get("position") or "").upper()
-                name = {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(side, "trim")
-                characters = e.args.get("expression")
-                if characters is not None:
-                    return self.call(f"{name}_of", e.this, characters)
-                return self.call(name, e.this)
-            case exp.Overlay():
-                count = filter(None, (e.args.get("for_"),))
-                return self.call("overlay", e.this, e.expression, e.args["from_"], *count)
-            case exp.Case() | exp.If():
-                return self.choice(e)
-            case exp.Extract() if isinstance(e.this, exp.Var):
-                field = literal(e.this.name.encode(), ty.STRING)
-                return Node(Op.CALL, (field, self.node(e.expression)), "date_part")
-            case exp.Tuple() if len(e.expressions) > 1:
-                return self.call(STRUCT, *e.expressions)
-            case exp.Interval():
-                found = interval_of(e)
-                return found or self.unknown_form(e, "the interval is not understood")
-        found_literal = literal_of(e)
-        if found_literal is not None:
-            return found_literal
-        return self.unknown_form(e, "the form is not understood")
+        kind = type(e).__name__
+        if kind in BINARY:
+            return Node(BINARY[kind], (self.node(e.this), self.node(e.expression)))
+        if kind in CALLS:
+            return self.call(CALLS[kind], e.this, e.expression)
+        read: Callable[[Any], Node | None] = getattr(self, f"as_{kind}", literal_of)
+        return read(e) or self.unknown_form(e, NOT_UNDERSTOOD)
+
+    def as_Paren(self, e: sg.Paren) -> Node:
+        return self.node(e.this)
+
+    def as_And(self, e: sg.And) -> Node:
+        return Node(Op.AND, tuple(map(self.node, operands(e))))
+
+    def as_Or(self, e: sg.Or) -> Node:
+        return Node(Op.OR, tuple(map(self.node, operands(e))))
+
+    def as_Not(self, e: sg.Not) -> Node:
+        return Node(Op.NOT, (self.node(e.this),))
+
+    def as_NullSafeNEQ(self, e: sg.NullSafeNEQ) -> Node:
+        same = Node(Op.NULL_SAFE_EQ, (self.node(e.this), self.node(e.expression)))
+        return Node(Op.NOT, (same,))
+
+    def as_Between(self, e: sg.Between) -> Node:
+        parts = (e.this, e.args["low"], e.args["high"])
+        x, low, high = (without_padding(self.node(part)) for part in parts)
+        return Node(Op.AND, (Node(Op.GE, (x, low)), Node(Op.LE, (x, high))))
+
+    def as_CurrentDate(self, e: sg.CurrentDate) -> Node:
+        # A function, unless a column has this name.
+        return Node(Op.COLUMN, value=Name(("current_date",)))
+
+    def as_CurrentTimestamp(self, e: sg.CurrentTimestamp) -> Node:
+        return Node(Op.COLUMN, value=Name(("current_timestamp",)))
+
+    def as_Identifier(self, e: sg.Identifier) -> Node | None:
+        """Read the name of a lambda's parameter."""
+        known = parameter(e.name.lower()) in self.parameters
+        return self.as_Column(self.exp.column(e.copy())) if known else None
+
+    def as_Bracket(self, e: sg.Bracket) -> Node | None:
+        return self.call("[]", e.this, *e.expressions) if len(e.expressions) == 1 else None
+
+    def as_DPipe(self, e: sg.DPipe) -> Node:
+        return self.call("concat", *operands(e))
+
+    def as_BitwiseNot(self, e: sg.BitwiseNot) -> Node:
+        return self.call("~", e.this)
+
+    def as_Substring(self, e: sg.Substring) -> Node | None:
+        start, length = e.args.get("start"), e.args.get("length")
+        if start is None:
+            return None
+        return self.call("substring", e.this, start, *([] if length is None else [length]))
+
+    def as_StrPosition(self, e: sg.StrPosition) -> Node:
+        return self.call("locate", e.args["substr"], e.this)
+
+    def as_Trim(self, e: sg.Trim) -> Node:
+        side = str(e.args.get("position") or "").upper()
+        name = {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(side, "trim")
+        characters = e.args.get("expression")
+        if characters is None:
+            return self.call(name, e.this)
+        return self.call(f"{name}_of", e.this, characters)
+
+    def as_Overlay(self, e: sg.Overlay) -> Node:
+        count = e.args.get("for_")
+        more = [] if count is None else [count]
+        return self.call("overlay", e.this, e.expression, e.args["from_"], *more)
+
+    def as_Extract(self, e: sg.Extract) -> Node | None:
+        if not isinstance(e.this, self.exp.Var):
+            return None
+        field = literal(e.this.name.encode(), ty.STRING)
+        return Node(Op.CALL, (field, self.node(e.expression)), "date_part")
+
+    def as_Tuple(self, e: sg.Tuple) -> Node | None:
+        return self.call(STRUCT, *e.expressions) if len(e.expressions) > 1 else None
+
+    def as_Interval(self, e: sg.Interval) -> Node:
+        return interval_of(e) or self.unknown_form(e, "the interval is not understood")
 
     def call(self, name: str, *args: sg.Expression) -> Node:
         """Return the call of a function."""
         return Node(Op.CALL, tuple(map(self.node, args)), name)
 
-    def lambda_(self, e: sg.Lambda) -> Node:
+    def as_Lambda(self, e: sg.Lambda) -> Node:
         """Read a lambda; in its body, its parameters hide columns."""
         names = tuple(parameter(p.name.lower()) for p in e.expressions)
         before, self.parameters = self.parameters, (*self.parameters, *names)
@@ -178,55 +172,23 @@ class Reader:
     def unknown_form(self, e: sg.Expression, why: str, hint: str = "") -> Node:
         """Return UNKNOWN with the form's columns, so that a misspelt name is still an error."""
         columns = tuple(
-            self.column(_whole(c))
+            self.as_Column(_whole(c))
             for c in e.find_all(self.exp.Column)
             if is_name(c) and not c.find_ancestor(self.exp.Lambda, self.exp.Query)
         )
         text = unknown(e.sql(dialect="spark")[:300].encode(errors="replace").decode(), why, hint)
         return Node(Op.UNKNOWN, tuple(c for c in columns if c.op is Op.COLUMN), text.value)
 
-    def grouping_differs(self, e: Any) -> str | None:
-        """Return why Spark groups a form differently from sqlglot; None if both agree."""
-        exp = self.exp
-        left, right = e.this, e.expression
-        if not isinstance(e, (*self.compared, *self.bits, exp.DPipe)):
-            return None
-        # Spark reads `a = b IN (c)` as `(a = b) IN (c)`, and `a LIKE b = c` as `a LIKE (b = c)`.
-        if isinstance(e, self.compared) and (
-            isinstance(left, self.loose) or isinstance(right, (*self.loose, *self.compared))
-        ):
-            return "Spark groups tests next to a comparison differently; write parentheses"
-        if isinstance(e, self.bits) and any(
-            type(a) in self.bits and type(a) is not type(e) for a in (left, right)
-        ):
-            return "Spark ranks & above ^ above |; write parentheses"
-        if isinstance(e, exp.DPipe) and (
-            isinstance(left, (*self.bits, *self.shifts)) or isinstance(right, exp.Add | exp.Sub)
-        ):
-            return "Spark ranks || with + and -, above bits; write parentheses"
-        return None
-
-    def operands(self, e: sg.Expression) -> Iterator[sg.Expression]:
-        """Yield the operands of a chain of ANDs, ORs or ||s, left to right, without recursion."""
-        stack: list[Any] = [e]
-        while stack:
-            n = stack.pop()
-            same = type(n) is type(e) and not not_understood(n) and not self.grouping_differs(n)
-            if same:
-                stack += [n.expression, n.this]
-            else:
-                yield n
-
-    def is_test(self, e: sg.Expression) -> Node:
+    def as_Is(self, e: sg.Expression) -> Node:
         """Read IS NULL, IS TRUE, IS FALSE."""
         subject, what = self.node(e.this), e.expression
         if isinstance(what, self.exp.Null):
             return Node(Op.IS_NULL, (subject,))
         if isinstance(what, self.exp.Boolean):
             return Node(Op.IS_TRUE, (subject if what.this else Node(Op.NOT, (subject,)),))
-        return self.unknown_form(e, "the form is not understood")
+        return self.unknown_form(e, NOT_UNDERSTOOD)
 
-    def members(self, e: sg.Expression) -> Node:
+    def as_In(self, e: sg.Expression) -> Node:
         """Read x IN (...): literals become the node's value, members of other forms its arguments.
 
         They keep their order, which decides about the type in which Spark compares them.
@@ -239,7 +201,7 @@ class Reader:
             return Node(Op.IN, (subject, *items), ())
         return Node(Op.IN, (subject,), tuple((m.dtype, m.value) for m in items))
 
-    def escaped(self, e: sg.Expression) -> Node:
+    def as_Escape(self, e: Any) -> Node:
         """Read LIKE and ILIKE with ESCAPE, which Spark refuses after ANY and ALL."""
         inner, given = e.this, self.node(e.expression)
         text = given.value.decode() if isinstance(given.value, bytes) else ""
@@ -250,10 +212,10 @@ class Reader:
             or len(text) != 1
             or not_understood(inner)
         ):
-            return self.unknown_form(e, "the form is not understood")
-        return self.like(inner, text)
+            return self.unknown_form(e, NOT_UNDERSTOOD)
+        return self.as_Like(inner, text)
 
-    def like(self, e: sg.Expression, escape: str = "\\") -> Node:
+    def as_Like(self, e: Any, escape: str = "\\") -> Node:
         """Read [NOT] LIKE and ILIKE; with ANY, SOME or ALL, one test for each pattern.
 
         Each test is negated by itself, and the tests are joined by OR or AND.
@@ -286,11 +248,11 @@ class Reader:
             return Node(Op.CALL, args, "ilike")
         return Node(Op.LIKE, (subject, pattern), escape)
 
-    def column(self, e: sg.Expression) -> Node:
+    def as_Column(self, e: Any) -> Node:
         """Read a column, or the field of a struct."""
         parts = _parts(e)
         if not all(isinstance(p, self.exp.Identifier) for p in parts):
-            return unknown(e.sql(dialect="spark")[:300], "the form is not understood")
+            return unknown(e.sql(dialect="spark")[:300], NOT_UNDERSTOOD)
         name = Name(tuple(p.name for p in parts))
         if (hidden := parameter(name.parts[0].lower())) in self.parameters:
             if len(parts) > 1:
@@ -301,18 +263,20 @@ class Reader:
             self.positions.setdefault(name, start)
         return Node(Op.COLUMN, value=name)
 
-    def dotted(self, e: sg.Expression) -> Node:
+    def as_Dot(self, e: Any) -> Node:
         """Read a column of many parts, or a function with a namespace."""
         if isinstance(_first(e), self.exp.Column):
-            return self.column(e)
+            return self.as_Column(e)
         if isinstance(e.this, self.exp.Identifier) and isinstance(e.expression, self.exp.Anonymous):
             inner = self.node(e.expression)
             if inner.op is Op.CALL:
                 return Node(Op.CALL, inner.args, f"{e.this.name}.{inner.value}".lower())
-        return self.unknown_form(e, "the form is not understood")
+        return self.unknown_form(e, NOT_UNDERSTOOD)
 
-    def function(self, e: sg.Expression) -> Node:
+    def as_Anonymous(self, e: Any) -> Node | None:
         """Read a function by its name; its first argument may be a unit."""
+        if not isinstance(e.this, str):
+            return None
         unit = e.expressions[0] if e.expressions else None
         if isinstance(unit, self.exp.Star):
             return self.unknown_form(e, *explain_function(e.this.lower()))
@@ -322,10 +286,10 @@ class Reader:
         word = literal(unit.name.lower().encode(), ty.STRING)
         return Node(Op.CALL, (word, *map(self.node, e.expressions[1:])), name)
 
-    def cast(self, e: sg.Expression) -> Node:
+    def as_Cast(self, e: Any) -> Node:
         """Read CAST, TRY_CAST, ::, typed literals, and numbers with a suffix."""
         if not isinstance(e.to, self.exp.DataType):
-            return self.unknown_form(e, "the form is not understood")
+            return self.unknown_form(e, NOT_UNDERSTOOD)
         to = type_of(e.to)
         if to is None:
             return self.unknown_form(e, f"the type {e.to.sql(dialect='spark')} is not understood")
@@ -333,7 +297,7 @@ class Reader:
             return self.unknown_form(e, "the nearest FLOAT of the number is not that of its DOUBLE")
         return Node(Op.CAST, (self.node(e.this),), "try_cast" if e.args.get("safe") else "cast", to)
 
-    def negative(self, e: sg.Expression) -> Node:
+    def as_Neg(self, e: Any) -> Node:
         """Read a minus sign.
 
         In `-5::string` it belongs to the number, in `-CAST(5 AS STRING)` it does not.
@@ -345,7 +309,7 @@ class Reader:
                 return self.unknown_form(e, "a number with a sign is cast; write parentheses")
         return self.call("negative", inner)
 
-    def choice(self, e: sg.Expression) -> Node:
+    def as_Case(self, e: Any) -> Node:
         """Read CASE and IF as a list: condition, value, ..., and the value of ELSE."""
         exp = self.exp
         arms = [e] if isinstance(e, exp.If) else e.args["ifs"]
@@ -358,6 +322,35 @@ class Reader:
         last = e.args.get("false") or e.args.get("default")
         parts.append(literal(None, ty.NULL) if last is None else self.node(last))
         return Node(Op.CALL, tuple(parts), "case")
+
+    as_ILike, as_TryCast, as_If = as_Like, as_Cast, as_Case
+
+
+def grouping_differs(e: Any) -> str | None:
+    """Return why Spark groups a form differently from sqlglot; None if both agree."""
+    kind = type(e).__name__
+    if kind not in (*COMPARED, *BITS, "DPipe"):
+        return None
+    left, right = type(e.this).__name__, type(e.expression).__name__
+    # Spark reads `a = b IN (c)` as `(a = b) IN (c)`, and `a LIKE b = c` as `a LIKE (b = c)`.
+    if kind in COMPARED and (left in LOOSE or right in (*LOOSE, *COMPARED)):
+        return "Spark groups tests next to a comparison differently; write parentheses"
+    if kind in BITS and any(side in BITS and side != kind for side in (left, right)):
+        return "Spark ranks & above ^ above |; write parentheses"
+    if kind == "DPipe" and (left in (*BITS, *SHIFTS) or right in ("Add", "Sub")):
+        return "Spark ranks || with + and -, above bits; write parentheses"
+    return None
+
+
+def operands(e: sg.Expression) -> Iterator[sg.Expression]:
+    """Yield the operands of a chain of ANDs, ORs or ||s, left to right, without recursion."""
+    stack: list[Any] = [e]
+    while stack:
+        n = stack.pop()
+        if type(n) is type(e) and not not_understood(n) and not grouping_differs(n):
+            stack += [n.expression, n.this]
+        else:
+            yield n
 
 
 # sqlglot's Column has at most four parts; further parts are Dots around it.
