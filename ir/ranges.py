@@ -81,9 +81,9 @@ def value_set_of(n: Node) -> ValueSet | None:
         case Op.NAN:
             return ValueSet((), True)
         case Op.LT:
-            return ValueSet(_nonempty(None, v, dtype), False)
+            return ValueSet(_below(v, dtype), False)
         case Op.LE:
-            return ValueSet(_nonempty(None, after(v, dtype), dtype), False)
+            return ValueSet(_below(after(v, dtype), dtype), False)
         case Op.GT:
             high = after(v, dtype)
             return ValueSet(() if high is None else ((high, None),), True)
@@ -120,8 +120,9 @@ def _single_values(values: tuple[Any, ...], dtype: DType) -> tuple[Range, ...]:
     return ((_cut_before(out[0][0], dtype), out[0][1]), *out[1:])
 
 
-def _nonempty(low: Any, high: Any, dtype: DType) -> tuple[Range, ...]:
-    return () if high is not None and high == dtype.lowest else ((low, high),)
+def _below(high: Any, dtype: DType) -> tuple[Range, ...]:
+    """Return the range of all values below a cut; no range if there is no such value."""
+    return () if high == dtype.lowest else ((None, high),)
 
 
 def union(ranges: Iterable[Range]) -> tuple[Range, ...]:

@@ -199,6 +199,11 @@ def is_ascii(texts: pa.Array) -> bool:
     return data is None or int(np.frombuffer(data, np.int8)[first:last].min(initial=0)) >= 0
 
 
+def character_count(utf8: bytes) -> int:
+    """Return the number of characters of a text in UTF-8."""
+    return sum(b & 0xC0 != 0x80 for b in utf8)
+
+
 def _is_malformed(raw: bytes | None) -> bool:
     try:
         return raw is not None and raw.decode() is None

@@ -78,24 +78,22 @@ def bind_source(predicate: object, leaves: Mapping[Path, Leaf], session: Session
             return bind(from_iceberg(predicate, leaves, session), leaves, session)
         case _ if is_column(predicate):
             return bind(hooks.call("predicate from Column", predicate), leaves, session)
-    shown = "" if _package(predicate) in DATA else f" {clip(repr(predicate), 80)}"
+    from skipstone.bindings.location import package_of
+
+    package = package_of(predicate)
+    shown = "" if package in DATA else f" {clip(repr(predicate), 80)}"
     raise PredicateError(
         f"a predicate cannot be made from {type(predicate).__name__}{shown}; "
         "expected SQL text, a col() expression, a pyarrow or pyiceberg expression, "
-        f'a PySpark Column, or filters such as [("x", "=", 5)]{_way_out(predicate)}'
+        f'a PySpark Column, or filters such as [("x", "=", 5)]{_way_out(predicate, package)}'
     )
 
 
 DATA: Final = ("pandas", "numpy")  # packages of arrays
 
 
-def _package(given: object) -> str:
-    return (type(given).__module__ or "").partition(".")[0]
-
-
-def _way_out(given: object) -> str:
+def _way_out(given: object, package: str) -> str:
     """Return what to write instead of an object that is not a predicate; "" if unknown."""
-    package = _package(given)
     match given:
         case dict() if given and isinstance(name := next(iter(given)), str):
             return f"; write {[(name, '=', given[name])]!r:.80}"

@@ -136,7 +136,7 @@ def rows_of(data: bytes, count: int, name: str) -> RowRanges:
             f"{name} does not begin with {MAGIC}; expected a serialised RoaringBitmapArray"
         )
     try:
-        rows = _BitmapReader(data, 4).bitmaps()
+        rows = _BitmapReader(data).bitmaps()
     except (ValueError, struct.error) as e:
         raise SourceError(f"{name} is not a Roaring bitmap ({describe_error(e)})") from e
     if rows.count != count:
@@ -145,13 +145,13 @@ def rows_of(data: bytes, count: int, name: str) -> RowRanges:
 
 
 class _BitmapReader:
-    """Parser of a serialised bitmap; raises ValueError or struct.error for malformed bytes.
+    """Parser of a vector; raises ValueError or struct.error for malformed bytes.
 
     It locates the containers one by one, then decodes all lists together and all runs together.
     """
 
-    def __init__(self, data: bytes, at: int) -> None:
-        self.data, self.at = data, at
+    def __init__(self, data: bytes) -> None:
+        self.data, self.at = data, 4  # after MAGIC
         # Per container: the first row of its range, its position in the data, and the number of
         # values or runs.
         self.lists: list[tuple[int, int, int]] = []

@@ -17,6 +17,7 @@ from skipstone.bindings.location import (
     info_at,
     is_glob,
     is_local,
+    package_of,
     path_text,
     resolve,
     scheme_of,
@@ -77,7 +78,7 @@ def find_format(where: Any, filesystem: FileSystemLike | None = None) -> tuple[s
         SourceError: the location is malformed, or its storage cannot be reached.
     """
     if not isinstance(where, str | bytes | os.PathLike):
-        return OPENED_BY.get((type(where).__module__ or "").partition(".")[0], "parquet"), where
+        return OPENED_BY.get(package_of(where), "parquet"), where
     text = path_text(where)
     if text.endswith(".metadata.json"):
         return "iceberg", where

@@ -15,6 +15,7 @@ from skipstone.ir.functions.build import build
 from skipstone.ir.node import Node, Op, literal
 from skipstone.ir.session import Session
 from skipstone.ir.types import DType, Leaf
+from skipstone.ir.values import character_count
 
 PADDED: Final = "char_padding"  # a column of type CHAR, whose comparisons pad both sides
 VALUE: Final = "char_value"  # its padded value as plain text
@@ -95,7 +96,7 @@ def _is_text(n: Node) -> bool:
 def _length(n: Node) -> int:
     if n.op is Op.LITERAL:
         assert isinstance(n.value, bytes)
-        return characters(n.value)
+        return character_count(n.value)
     assert isinstance(n.args[1].value, int)
     return n.args[1].value
 
@@ -103,14 +104,9 @@ def _length(n: Node) -> int:
 def _pad_to(n: Node, length: int, session: Session) -> Node:
     if n.op is Op.LITERAL:
         assert isinstance(n.value, bytes)
-        return literal(n.value + b" " * (length - characters(n.value)), ty.STRING)
+        return literal(n.value + b" " * (length - character_count(n.value)), ty.STRING)
     return _padded(PADDED, n.args[0], length, session)
 
 
 def _padded(name: str, column: Node, length: int, session: Session) -> Node:
     return build(name, (column, literal(length, ty.INT32)), session)
-
-
-def characters(text: bytes) -> int:
-    """Return the number of characters of a text in UTF-8."""
-    return sum(b & 0xC0 != 0x80 for b in text)

@@ -72,7 +72,8 @@ def _listed(a: Values, n: int) -> list[Any]:
     return [v if m else None for v, m in zip(values, mask.tolist(), strict=True)]
 
 
-def _any_result(call: Call, args: tuple[Interval, ...]) -> Interval:
+def any_result(call: Call, args: tuple[Interval, ...]) -> Interval:
+    """Return the interval of a call of whose result nothing is known."""
     return anything(call.dtype)
 
 
@@ -95,7 +96,7 @@ def nested_function(
     def rows(call: Call, args: tuple[Values, ...]) -> Values:
         return row_values(compute(call) if by_call else compute, call, args, strict=strict)
 
-    return Function(signature, rows=rows, interval=_any_result, nested=True)
+    return Function(signature, rows=rows, interval=any_result, nested=True)
 
 
 def _of_array(
@@ -264,7 +265,7 @@ FUNCTIONS: Final = {
     "as_array": Function(
         _two_arrays(None),
         rows=lambda call, args: replace(args[0], dtype=call.dtype),
-        interval=_any_result,
+        interval=any_result,
         nested=True,
     ),
     "size": nested_function(_of_array(lambda e: ty.INT32), length, by_call=True, strict=False),

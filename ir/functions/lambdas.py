@@ -16,8 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from skipstone.ir.function import Call, Function, Signature
-from skipstone.ir.functions.arrays import RAISES, row_values
-from skipstone.ir.interval import Interval, anything
+from skipstone.ir.functions.arrays import RAISES, any_result, row_values
 from skipstone.ir.node import Node
 from skipstone.ir.session import Session
 from skipstone.ir.values import Values, column_of
@@ -25,10 +24,6 @@ from skipstone.ir.values import Values, column_of
 
 def _signature(args: tuple[Node, ...], session: Session) -> Signature:
     raise AssertionError("lambdas are built by ir/bind.py")
-
-
-def _any_result(call: Call, args: tuple[Interval, ...]) -> Interval:
-    return anything(call.dtype)
 
 
 def _elements(call: Call, args: tuple[Values, ...], columns: dict[str, pa.Array]) -> list[Any]:
@@ -65,7 +60,7 @@ def _by_elements(conclude: Callable[[Any, list[Any]], Any]) -> Function:
         packed = Values(args[0].dtype, results, args[0].valid, args[0].may_raise)
         return row_values(lambda pair: conclude(*pair), call, (packed,))
 
-    return Function(_signature, rows=rows, interval=_any_result, nested=True)
+    return Function(_signature, rows=rows, interval=any_result, nested=True)
 
 
 def _exists(array: Any, found: list[Any]) -> Any:
@@ -125,5 +120,5 @@ FUNCTIONS: Final = {
     "forall": _by_elements(_forall),
     "filter": _by_elements(_filtered),
     "transform": _by_elements(_transformed),
-    "aggregate": Function(_signature, rows=_aggregate, interval=_any_result, nested=True),
+    "aggregate": Function(_signature, rows=_aggregate, interval=any_result, nested=True),
 }

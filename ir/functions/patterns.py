@@ -96,11 +96,16 @@ def _matches(shown: pa.Array, text: str) -> tuple[Data, Data]:
         # A pattern that RE2 refuses is an error in Spark, or uses a form that RE2 lacks.
         with contextlib.suppress(pa.ArrowInvalid):
             found = text_columns.numbers(pc.match_substring_regex(shown, pattern=text))
-            if not re.search(r"[.$]", text):
-                return found, np.zeros(1, np.uint8)
-            ends = pc.match_substring_regex(shown, pattern=_LINE_END)
-            return found, text_columns.numbers(ends) * VALUE_UNKNOWN
+            return found, _unknown_at_line_ends(shown, text)
     return np.zeros(len(shown), np.int64), np.full(len(shown), VALUE_UNKNOWN, np.uint8)
+
+
+def _unknown_at_line_ends(texts: pa.Array, pattern: str) -> Data:
+    """Return a mask of the texts whose line ends Java and RE2 may read differently."""
+    if not re.search(r"[.$]", pattern):
+        return np.zeros(1, np.uint8)
+    ends = pc.match_substring_regex(texts, pattern=_LINE_END)
+    return text_columns.numbers(ends) * VALUE_UNKNOWN
 
 
 def _groups_in(pattern: str) -> int:
@@ -198,10 +203,7 @@ def _changed(texts: pa.Array, pattern: str, change: Callable[[pa.Array, str], pa
         changed = change(texts, pattern)
     except pa.ArrowInvalid:  # RE2 lacks a form of the pattern
         return texts, np.full(len(texts), VALUE_UNKNOWN, np.uint8)
-    if not re.search(r"[.$]", pattern):
-        return changed, np.zeros(1, np.uint8)
-    ends = pc.match_substring_regex(texts, pattern=_LINE_END)
-    return changed, text_columns.numbers(ends) * VALUE_UNKNOWN
+    return changed, _unknown_at_line_ends(texts, pattern)
 
 
 def regex_prefix(pattern: str) -> tuple[str, bool]:

@@ -22,7 +22,7 @@ from skipstone.ir.interval import Interval, apply, merge
 from skipstone.ir.node import Node
 from skipstone.ir.session import CannotJudge, Session
 from skipstone.ir.types import Kind
-from skipstone.ir.values import NO, Data
+from skipstone.ir.values import NO, Data, character_count
 
 MAX_LENGTH: Final = 2**31 - 1
 Cut = TypeVar("Cut", str, bytes)
@@ -49,10 +49,6 @@ def common_prefix(a: bytes, b: bytes) -> int:
     )
 
 
-def _characters(raw: bytes) -> int:
-    return sum(b & 0xC0 != 0x80 for b in raw)
-
-
 def _length_signature(args: tuple[Node, ...], session: Session) -> Signature:
     check_arity(args, 1)
     check_text(args[0])
@@ -60,15 +56,18 @@ def _length_signature(args: tuple[Node, ...], session: Session) -> Signature:
 
 
 def _length(call: Call, a: Data) -> Any:
-    return map_elements(len if call.types[0].kind is Kind.BINARY else _characters, a, to=np.int64)
+    count = len if call.types[0].kind is Kind.BINARY else character_count
+    return map_elements(count, a, to=np.int64)
 
 
-def _ranged(f: Function, low: int, high: int) -> Function:
-    """Return a function whose results lie in a range; single values are computed."""
+def _length_function(point: Callable[..., Data], column: Callable[..., Any]) -> Function:
+    """Return a function whose results are lengths; those of single values are computed."""
+    f = Function(_length_signature, point, column=column)
 
     def interval(call: Call, args: tuple[Interval, ...]) -> Interval:
         result = apply(call, f, args)
-        return replace(result, low=np.maximum(result.low, low), high=np.minimum(result.high, high))
+        low, high = np.maximum(result.low, 0), np.minimum(result.high, MAX_LENGTH)
+        return replace(result, low=low, high=high)
 
     return replace(f, interval=interval)
 
@@ -136,7 +135,7 @@ def _common_characters(a: bytes, b: bytes) -> int:
     end = common_prefix(a, b)
     while end > 0 and any(end < len(t) and t[end] & 0xC0 == 0x80 for t in (a, b)):
         end -= 1
-    return _characters(a[:end])
+    return character_count(a[:end])
 
 
 # ASCII, Latin, Greek and Cyrillic without letters that have several or contextual forms; scripts
@@ -301,17 +300,17 @@ def _upper_bound(low: bytes, high: bytes, rest: bytes | None) -> bytes | None:
 
 def _text_map(strip: Callable[[bytes], bytes], kernel: Callable[[Any], Any]) -> Function:
     column = text_columns.of_one(kernel)
-    return Function(_text_to_text, lambda call, a: map_elements(strip, a), column=column)
+    return Function(_of_one(_texts), lambda call, a: map_elements(strip, a), column=column)
 
 
-def _text_to_text(args: tuple[Node, ...], session: Session) -> Signature:
-    check_arity(args, 1)
-    return _texts(args, session)
+def _of_one(signature: Callable[..., Signature]) -> Callable[..., Signature]:
+    """Return a signature of any number of arguments, limited to one."""
 
+    def limited(args: tuple[Node, ...], session: Session) -> Signature:
+        check_arity(args, 1)
+        return signature(args, session)
 
-def _reversed_signature(args: tuple[Node, ...], session: Session) -> Signature:
-    check_arity(args, 1)
-    return _texts_or_binary(args, session)
+    return limited
 
 
 def _reversed(call: Call, a: Data) -> Any:
@@ -329,7 +328,7 @@ def _char_signature(args: tuple[Node, ...], session: Session) -> Signature:
 
 def _char_padding(call: Call, a: Data, length: Data) -> Any:
     """Pad CHAR with spaces to its length in characters (ir/coercion/char.py)."""
-    return map_elements(lambda raw, n: raw + b" " * max(0, n - _characters(raw)), a, length)
+    return map_elements(lambda raw, n: raw + b" " * max(0, n - character_count(raw)), a, length)
 
 
 def _char_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
@@ -361,17 +360,9 @@ _CHAR: Final = Function(
 FUNCTIONS: Final = {
     "char_padding": _CHAR,
     "char_value": _CHAR,
-    "length": _ranged(
-        Function(_length_signature, _length, column=text_columns.length), 0, MAX_LENGTH
-    ),
-    "octet_length": _ranged(
-        Function(
-            _length_signature,
-            lambda call, a: map_elements(len, a, to=np.int64),
-            column=text_columns.count_of(pc.binary_length),
-        ),
-        0,
-        MAX_LENGTH,
+    "length": _length_function(_length, text_columns.length),
+    "octet_length": _length_function(
+        lambda call, a: map_elements(len, a, to=np.int64), text_columns.count_of(pc.binary_length)
     ),
     "substring": Function(
         _substring_signature,
@@ -388,6 +379,6 @@ FUNCTIONS: Final = {
     "ltrim": _text_map(lambda raw: raw.lstrip(b" "), lambda a: pc.ascii_ltrim(a, characters=" ")),
     "rtrim": _text_map(lambda raw: raw.rstrip(b" "), lambda a: pc.ascii_rtrim(a, characters=" ")),
     "reverse": Function(
-        _reversed_signature, _reversed, column=text_columns.of_one(text_columns.backwards)
+        _of_one(_texts_or_binary), _reversed, column=text_columns.of_one(text_columns.backwards)
     ),
 }

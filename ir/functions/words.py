@@ -54,14 +54,19 @@ def _characters(
         return None if result is None else result.encode("utf-8", "surrogateescape")
 
     def point(call: Call, *data: Data) -> Any:
-        results = map_elements(change_row, *data).tolist()
-        out = np.empty(len(results), object)
-        out[:] = [b"" if v is None else v for v in results]
-        return out, np.array([VALUE_UNKNOWN if v is None else 0 for v in results], np.uint8)
+        return _known_rows(change_row, *data)
 
     return Function(
         _typed_signature(types, S, len(types) if least is None else least), point, bad="unknown"
     )
+
+
+def _known_rows(change: Callable[..., bytes | None], *data: Data) -> tuple[Data, Data]:
+    """Apply a function to each row; a row whose result is None is unknown."""
+    results = map_elements(change, *data).tolist()
+    out = np.empty(len(results), object)
+    out[:] = [b"" if v is None else v for v in results]
+    return out, np.array([VALUE_UNKNOWN if v is None else 0 for v in results], np.uint8)
 
 
 def _characters_or_bytes(change: Callable[..., Any], *types: DType, least: int) -> Function:
@@ -79,10 +84,7 @@ def _characters_or_bytes(change: Callable[..., Any], *types: DType, least: int) 
         if call.dtype != ty.BINARY:
             assert of_text.point is not None
             return of_text.point(call, *data)
-        results = map_elements(change, *data).tolist()
-        out = np.empty(len(results), object)
-        out[:] = [b"" if v is None else v for v in results]
-        return out, np.array([VALUE_UNKNOWN if v is None else 0 for v in results], np.uint8)
+        return _known_rows(change, *data)
 
     return Function(signature, point, bad="unknown")
 

@@ -64,20 +64,20 @@ class FooterCache:
         )
 
     def _find_snapshot(self, stats: str | bool | None) -> Snapshot | None:
-        if stats is None and self.root is not None and not self._may_have(SNAPSHOT_NAME):
-            return None
-        if stats is False or (stats is None and self.root is None):
+        if stats is False or (stats is None and not self._may_have_snapshot()):
             return None
         from skipstone.bindings.tables.parquet.saved_footers import find_snapshot
 
         return find_snapshot(stats, self.root, self.filesystem, self.meter)
 
-    def _may_have(self, name: str) -> bool:
-        """Return False if `root` is known to lack a file, or a quick look shows it; else True."""
+    def _may_have_snapshot(self) -> bool:
+        """Return False if there certainly is no snapshot in `root`; remote storage is not asked."""
+        if self.root is None:
+            return False
         if self._beside is not None:
-            return name in self._beside
+            return SNAPSHOT_NAME in self._beside
         return not is_local(self.filesystem) or bool(
-            self.filesystem.get_file_info(in_folder(self.root or "", name)).is_file
+            self.filesystem.get_file_info(in_folder(self.root, SNAPSHOT_NAME)).is_file
         )
 
     def _read_metadata_file(self) -> MetadataFile | None:
