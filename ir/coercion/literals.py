@@ -44,20 +44,10 @@ def literal_type(value: object) -> tuple[DType, object]:
             return literal_type(decimal.Decimal(value))
         case float():
             return ty.DOUBLE, value
-        case decimal.Decimal() if value.is_finite():
-            t = value.as_tuple()
-            assert isinstance(t.exponent, int)
-            scale = max(0, -t.exponent)
-            digits = len(t.digits) + max(0, t.exponent)
-            if max(digits, scale) <= 38:
-                dtype = ty.decimal_type(max(digits, scale), scale)
-                return dtype, ty.to_axis(value, dtype)
-        case dt.datetime() if value != value:  # pandas.NaT
-            return ty.NULL, None
+        case decimal.Decimal() if (dtype := _decimal_type(value)) is not None:
+            return dtype, ty.to_axis(value, dtype)
         case dt.datetime():
-            dtype = ty.TIMESTAMP if value.tzinfo else ty.TIMESTAMP_NTZ
-            nanosecond = getattr(value, "nanosecond", 0)  # of a pandas.Timestamp
-            return _nanoseconds(dtype, ty.to_axis(value, dtype), nanosecond)
+            return _datetime(value)
         case dt.date():
             return ty.DATE, ty.to_axis(value, ty.DATE)
         case dt.time() if value.tzinfo is None:
@@ -69,14 +59,39 @@ def literal_type(value: object) -> tuple[DType, object]:
             return ty.BINARY, bytes(value)
     if type(value).__name__ == "NAType":  # pandas.NA
         return ty.NULL, None
-    many = hasattr(value, "__iter__") and not isinstance(value, str | dict)
-    way_out = "; test a list of values by isin" if many else ""
-    if type(value).__name__ == "UUID":
+    raise _no_literal(value)
+
+
+def _no_literal(value: object) -> TypeError:
+    """Return the error for a value that no SQL literal represents."""
+    kind, way_out = type(value).__name__, ""
+    if kind == "UUID":
         way_out = "; write its bytes (.bytes) for a column of Parquet, its text for one of Iceberg"
-    raise TypeError(
-        f"{clip(repr(value))} ({type(value).__name__}) is not a literal; expected None, bool, "
+    elif hasattr(value, "__iter__") and not isinstance(value, str | dict):
+        way_out = "; test a list of values by isin"
+    return TypeError(
+        f"{clip(repr(value))} ({kind}) is not a literal; expected None, bool, "
         f"int, float, Decimal, date, time, datetime, str or bytes{way_out}"
     )
+
+
+def _decimal_type(value: decimal.Decimal) -> DType | None:
+    """Return the smallest type that holds a number; None if it has more than 38 digits."""
+    if not value.is_finite():
+        return None
+    t = value.as_tuple()
+    assert isinstance(t.exponent, int)
+    scale = max(0, -t.exponent)
+    precision = max(len(t.digits) + max(0, t.exponent), scale)
+    return ty.decimal_type(precision, scale) if precision <= 38 else None
+
+
+def _datetime(value: dt.datetime) -> tuple[DType, object]:
+    if value != value:  # pandas.NaT
+        return ty.NULL, None
+    dtype = ty.TIMESTAMP if value.tzinfo else ty.TIMESTAMP_NTZ
+    nanosecond = getattr(value, "nanosecond", 0)  # of a pandas.Timestamp
+    return _nanoseconds(dtype, ty.to_axis(value, dtype), nanosecond)
 
 
 def _datetime64(value: np.datetime64) -> tuple[DType, object]:

@@ -9,7 +9,9 @@ from __future__ import annotations
 import datetime as dt
 import math
 import re
+from collections.abc import Callable
 from fractions import Fraction
+from typing import Final
 
 from skipstone.ir.coercion.literals import instant_of, micros_to, to_float32
 from skipstone.ir.session import CannotJudge, Session
@@ -38,16 +40,14 @@ _NAMED_FLOATS = {
     "-infinity": -math.inf,
     "-inf": -math.inf,
 }
+_BOOLEANS = {
+    **dict.fromkeys(("true", "t", "yes", "y", "1"), 1),
+    **dict.fromkeys(("false", "f", "no", "n", "0"), 0),
+}
 _NUMBER = re.compile(
     r"([+-]?(\d{1,400}(\.\d{0,400})?|\.\d{1,400})([eE][+-]?\d{1,4})?)[dDfF]?", re.ASCII
 )
 _DECIMAL = re.compile(r"[+-]?(\d{1,38}(\.\d{0,38})?|\.\d{1,38})([eE][+-]?\d{1,3})?", re.ASCII)
-
-
-def _in_range(value: int, to: DType) -> bool:
-    low, high = to.lowest, to.highest
-    assert isinstance(low, int) and isinstance(high, int)
-    return low <= value <= high
 
 
 def _nearest(text: str, to: DType) -> str:
@@ -64,59 +64,96 @@ def from_text(text: str, to: DType, session: Session) -> int | float:
         CannotJudge: the text is not one of the plain forms. It is refused, not guessed.
     """
     text = text.strip(" ")
-    refusal = CannotJudge(f"{text!r} is not a plain {to}", lambda: _nearest(text, to))
-    match to.kind:
-        case Kind.INT if m := (_INTEGER if session.ansi else _TRUNCATED).fullmatch(text):
-            if _in_range(whole := int(m[1] or 0), to):
-                return whole
-        case Kind.FLOAT if text.lower() in _NAMED_FLOATS:
-            return _NAMED_FLOATS[text.lower()]
-        case Kind.FLOAT if m := _NUMBER.fullmatch(text):
-            return float(m[1]) if to.bits == 64 else to_float32(Fraction(m[1]))
-        case Kind.DECIMAL if _DECIMAL.fullmatch(text):
-            value: Fraction = Fraction(text) * 10**to.scale
-            # Half up. Where it overflows, Spark raises an error or gives NULL.
-            digits = math.floor(abs(value) + Fraction(1, 2))
-            if digits < 10**to.precision:
-                return digits if value > 0 else -digits
-        case Kind.BOOL if text.lower() in ("true", "t", "yes", "y", "1"):
-            return 1
-        case Kind.BOOL if text.lower() in ("false", "f", "no", "n", "0"):
-            return 0
-        case Kind.DATE if m := _DATE.match(text):
-            if m.end() < len(text) and (m[3] is None or text[m.end()] not in " T"):
-                raise refusal
-            return _days(m, refusal)
-        case Kind.TIME if m := _CLOCK_TIME.fullmatch(text):
-            hour, minute, second = (int(g or 0) for g in m.groups()[:3])
-            micros = (hour * 3600 + minute * 60 + second) * 10**6 + int((m[4] or "").ljust(6, "0"))
-            return micros_to(micros, to)
-        # Unlike a date, a time has a year of at most six digits.
-        case Kind.TIMESTAMP if (m := _DATE.match(text)) and len(m[1]) <= 6:
-            micros = _days(m, refusal) * DAY
-            if micros >= 2**63:
-                raise refusal
-            rest = text[m.end() :]
-            if not rest:
-                return instant_of(micros, to, session) if to.zoned else micros_to(micros, to)
-            if (t := _TIME.fullmatch(rest)) is None or m[3] is None:
-                raise refusal
-            hour, minute, second = (int(g or 0) for g in t.groups()[:3])
-            if hour > 23 or minute > 59 or second > 59:
-                raise refusal
-            micros += (hour * 3600 + minute * 60 + second) * 10**6 + int((t[4] or "").ljust(6, "0"))
-            if micros >= 2**63:
-                raise refusal
-            try:
-                zone = zone_of(t[5]) if t[5] else session.zone
-            except ValueError:
-                raise refusal from None
-            if not to.zoned:
-                return micros_to(micros, to)  # Spark's cast drops the zone
-            if not t[5]:
-                return instant_of(micros, to, session)
-            return micros_to(to_instant(micros, zone), to)
-    raise refusal
+    read = _READERS.get(to.kind)
+    value = None if read is None else read(text, to, session)
+    if value is None:
+        raise CannotJudge(f"{text!r} is not a plain {to}", lambda: _nearest(text, to))
+    return value
+
+
+def _integer(text: str, to: DType, session: Session) -> int | None:
+    m = (_INTEGER if session.ansi else _TRUNCATED).fullmatch(text)
+    if m is None:
+        return None
+    whole, low, high = int(m[1] or 0), to.lowest, to.highest
+    assert isinstance(low, int) and isinstance(high, int)
+    return whole if low <= whole <= high else None
+
+
+def _float(text: str, to: DType, session: Session) -> float | None:
+    if (named := _NAMED_FLOATS.get(text.lower())) is not None:
+        return named
+    m = _NUMBER.fullmatch(text)
+    if m is None:
+        return None
+    return float(m[1]) if to.bits == 64 else to_float32(Fraction(m[1]))
+
+
+def _decimal(text: str, to: DType, session: Session) -> int | None:
+    if not _DECIMAL.fullmatch(text):
+        return None
+    value: Fraction = Fraction(text) * 10**to.scale
+    # Half up. Where it overflows, Spark raises an error or gives NULL.
+    digits = math.floor(abs(value) + Fraction(1, 2))
+    if digits >= 10**to.precision:
+        return None
+    return digits if value > 0 else -digits
+
+
+def _boolean(text: str, to: DType, session: Session) -> int | None:
+    return _BOOLEANS.get(text.lower())
+
+
+def _date(text: str, to: DType, session: Session) -> int | None:
+    m = _DATE.match(text)
+    if m is None:
+        return None
+    rest = text[m.end() :]
+    return None if rest and (m[3] is None or rest[0] not in " T") else _days(m)
+
+
+def _time(text: str, to: DType, session: Session) -> int | None:
+    m = _CLOCK_TIME.fullmatch(text)
+    micros = None if m is None else _micros(m)
+    return None if micros is None else micros_to(micros, to)
+
+
+def _timestamp(text: str, to: DType, session: Session) -> int | None:
+    m = _DATE.match(text)
+    # Unlike a date, a time has a year of at most six digits.
+    days = None if m is None or len(m[1]) > 6 else _days(m)
+    if m is None or days is None:
+        return None
+    clock, zone = 0, None
+    if rest := text[m.end() :]:
+        t = _TIME.fullmatch(rest)
+        micros = None if t is None or m[3] is None else _micros(t)
+        if t is None or micros is None:
+            return None
+        try:
+            clock, zone = micros, zone_of(t[5]) if t[5] else None
+        except ValueError:
+            return None
+    wall = days * DAY + clock
+    if wall >= 2**63:
+        return None
+    if not to.zoned:
+        return micros_to(wall, to)  # Spark's cast drops the zone
+    if zone is None:
+        return instant_of(wall, to, session)
+    return micros_to(to_instant(wall, zone), to)
+
+
+# Kind -> what reads a text as a value of it; None if the text is not one of the plain forms.
+_READERS: Final[dict[Kind, Callable[[str, DType, Session], int | float | None]]] = {
+    Kind.INT: _integer,
+    Kind.FLOAT: _float,
+    Kind.DECIMAL: _decimal,
+    Kind.BOOL: _boolean,
+    Kind.DATE: _date,
+    Kind.TIME: _time,
+    Kind.TIMESTAMP: _timestamp,
+}
 
 
 _ANY_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?[dDfF]?", re.ASCII)
@@ -170,17 +207,21 @@ def _may_be_dated(text: str, to: DType) -> bool:
     return int(m[1] or 1) in range(1, 13) and int(m[2] or 1) in range(1, 32)
 
 
-def _days(m: re.Match[str], refusal: CannotJudge) -> int:
+def _days(m: re.Match[str]) -> int | None:
+    """Return the days since 1970 of a match of _DATE; None if there is no such date."""
     # The calendar repeats every 400 years, which have 146,097 days.
     cycles, year = divmod(int(m[1]), 400)
     try:
-        days = (
-            dt.date(2000 + year, int(m[2] or 1), int(m[3] or 1)).toordinal()
-            - 719163
-            + 146_097 * (cycles - 5)
-        )
+        date = dt.date(2000 + year, int(m[2] or 1), int(m[3] or 1))
     except ValueError:
-        raise refusal from None
-    if int(m[1]) == 0 or days >= 2**31:
-        raise refusal
-    return days
+        return None
+    days = date.toordinal() - 719163 + 146_097 * (cycles - 5)
+    return None if int(m[1]) == 0 or days >= 2**31 else days
+
+
+def _micros(m: re.Match[str]) -> int | None:
+    """Return the microseconds of a match of _TIME or _CLOCK_TIME; None beyond a day."""
+    hour, minute, second = (int(g or 0) for g in m.groups()[:3])
+    if hour > 23 or minute > 59 or second > 59:
+        return None
+    return (hour * 3600 + minute * 60 + second) * 10**6 + int((m[4] or "").ljust(6, "0"))
