@@ -55,6 +55,7 @@ NEGATED: Final = {
 
 # Unions of outcomes -> the outcomes.
 UNIONS: Final = {Want.NOT_TRUE: (Want.F, Want.N), Want.NOT_FALSE: (Want.T, Want.N)}
+WITH_TRUE: Final = (Want.T, Want.NOT_FALSE)
 
 
 @dataclass(frozen=True)
@@ -189,20 +190,15 @@ def condition_of(n: Node, want: Want) -> Node:
             outcomes = UNIONS.get(want, (want,))
             return _or(*(_and(*(condition_of(a, outcome) for a in n.args)) for outcome in outcomes))
         case Op.IS_TRUE:
-            return {
-                Want.T: lambda: condition_of(n.args[0], Want.T),
-                Want.NOT_FALSE: lambda: condition_of(n.args[0], Want.T),
-                Want.F: lambda: condition_of(n.args[0], Want.NOT_TRUE),
-                Want.NOT_TRUE: lambda: condition_of(n.args[0], Want.NOT_TRUE),
-                Want.N: lambda: FALSE,
-            }[want]()
-        case Op.IS_NULL if n.args[0].op not in TERMS:
-            arg, can_be = n.args[0], want in (Want.T, Want.NOT_FALSE)
             if want is Want.N:
                 return FALSE
-            if can_be:
-                return condition_of(arg, Want.N)
-            return _or(condition_of(arg, Want.T), condition_of(arg, Want.F))
+            return condition_of(n.args[0], Want.T if want in WITH_TRUE else Want.NOT_TRUE)
+        case Op.IS_NULL if n.args[0].op not in TERMS:
+            if want is Want.N:
+                return FALSE
+            if want in WITH_TRUE:
+                return condition_of(n.args[0], Want.N)
+            return _or(condition_of(n.args[0], Want.T), condition_of(n.args[0], Want.F))
     term = n.args[0]
     test = _test(n, want)
     return _or(test, _statistic(Op.MAY_RAISE, term)) if term.op is Op.CALL else test
@@ -210,20 +206,15 @@ def condition_of(n: Node, want: Want) -> Node:
 
 def _test(n: Node, want: Want) -> Node:
     """Return the condition for a test on one column or call, for rows that are known."""
+    may_hold_null = _statistic(Op.MAY_HOLD_NULL, n.args[0])
     if n.op is Op.IS_NULL:
         if want is Want.N:
             return FALSE
-        if want in (Want.T, Want.NOT_FALSE):
-            return _statistic(Op.MAY_HOLD_NULL, n.args[0])
-        return _may_be_defined(n.args[0])
-    match want:
-        case Want.N:
-            return _statistic(Op.MAY_HOLD_NULL, n.args[0])
-        case Want.NOT_TRUE:
-            return _or(_leaf(n, Want.F), _statistic(Op.MAY_HOLD_NULL, n.args[0]))
-        case Want.NOT_FALSE:
-            return _or(_leaf(n, Want.T), _statistic(Op.MAY_HOLD_NULL, n.args[0]))
-    return _leaf(n, want)
+        return may_hold_null if want in WITH_TRUE else _may_be_defined(n.args[0])
+    if want is Want.N:
+        return may_hold_null
+    test = _leaf(n, want in WITH_TRUE)
+    return _or(test, may_hold_null) if want in UNIONS else test
 
 
 def _combine(n: Node, want: Want) -> Node:
@@ -234,7 +225,7 @@ def _combine(n: Node, want: Want) -> Node:
             *(condition_of(a, avoid) for a in n.args),
             _or(*(condition_of(a, Want.N) for a in n.args)),
         )
-    all_must = want in ((Want.T, Want.NOT_FALSE) if n.op is Op.AND else (Want.F, Want.NOT_TRUE))
+    all_must = (want in WITH_TRUE) is (n.op is Op.AND)
     return (_and if all_must else _or)(*(condition_of(a, want) for a in n.args))
 
 
@@ -271,8 +262,8 @@ def _may_hold_nan(column: Node) -> tuple[Node, ...]:
     return ()
 
 
-def _leaf(n: Node, want: Want) -> Node:
-    """Return can_true (T) or can_false (F) of a test on one column.
+def _leaf(n: Node, true: bool) -> Node:
+    """Return the condition under which a test on one column can be TRUE, or can be FALSE.
 
     NaN is greater than every number.
     """
@@ -281,7 +272,6 @@ def _leaf(n: Node, want: Want) -> Node:
     high = _statistic(Op.MAX, column)
     may_hold_value = _statistic(Op.MAY_HOLD_VALUE, column)
     may_hold_nan = _may_hold_nan(column)
-    true = want is Want.T
     match n.op:
         case Op.DEFINED:
             return _may_be_defined(column) if true else FALSE
