@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from skipstone.bindings.plans.table_protocol import PlannedTable
     from skipstone.bindings.statistics.statistics import Statistics
     from skipstone.ir.session import Session
+    from skipstone.kernels.pack.bounds import BoundArray
     from skipstone.kernels.pack.columns import Column
     from skipstone.kernels.pack.planes import Mask
 
@@ -191,40 +192,56 @@ def limit_cutoff(
     known = column.known(high=not key.descending)
     if bound is None or known is None:
         return None
-    nulls, nans = (mask_of(plane, n) for plane in (column.may_hold_null, column.may_hold_nan))
     counts = table.logical_rows()
     if not key.nulls_first:  # NULL comes after every bound
+        nulls = mask_of(column.may_hold_null, n)
         null_count = np.where(nulls, table.null_counts(key.path), 0)
         counts = np.where(null_count >= 0, counts - null_count, 0)
     usable = (verdicts == Verdict.ALWAYS) & (counts > 0) & known
     if not key.descending:
-        usable &= ~nans  # NaN comes after every bound
-    at = np.flatnonzero(usable)
-    if limit < len(at):  # each container has at least one row
-        order = np.argpartition(bound[at], len(at) - limit if key.descending else limit - 1)
-        at = at[order[-limit:] if key.descending else order[:limit]]
-    best = at[np.argsort(bound[at], kind="stable")]
-    best = best[::-1] if key.descending else best
+        usable &= ~mask_of(column.may_hold_nan, n)  # NaN comes after every bound
+    best = _first_containers(bound, np.flatnonzero(usable), key, limit)
     rows = np.cumsum(counts[best])
     enough = int(np.searchsorted(rows, limit))
     if enough >= len(best):
         return None
-    threshold = bound[best[enough]]
+    # With a single key, the rows that were found are as good as others of the same value.
+    threshold, with_ties = bound[best[enough]], len(keys) > 1
+    candidates = _not_after(column, key, threshold, n, with_ties=with_ties)
+    candidates[best[: enough + 1]] = True
+    return LimitCutoff(int(rows[enough]), candidates)
+
+
+def _first_containers(bound: BoundArray, at: Positions, key: SortKey, limit: int) -> Positions:
+    """Return the first containers by their bounds, in order, as many as may be needed.
+
+    Args:
+        bound: The bounds of all containers that come after all of their values.
+        at: The containers to choose from, each of which has a row.
+        key: The column to sort by.
+        limit: The number of rows to find.
+    """
+    if limit < len(at):
+        order = np.argpartition(bound[at], len(at) - limit if key.descending else limit - 1)
+        at = at[order[-limit:] if key.descending else order[:limit]]
+    best = at[np.argsort(bound[at], kind="stable")]
+    return best[::-1] if key.descending else best
+
+
+def _not_after(column: Column, key: SortKey, threshold: Any, n: int, *, with_ties: bool) -> Mask:
+    """Return the mask of containers that may hold a value before a threshold, or equal to it."""
     before = mask_of(column.may_hold_value, n)
-    other = column.high if key.descending else column.low
-    if other is not None:
-        # With a single key, the rows that were found are as good as others of the same value.
-        ties_matter = len(keys) > 1
-        if key.descending:
-            before = before & (other >= threshold if ties_matter else other > threshold)
-        else:
-            before = before & (other <= threshold if ties_matter else other < threshold)
-    if key.descending:
-        before = before | nans
-    if key.nulls_first:
-        before = before | nulls
-    before[best[: enough + 1]] = True
-    return LimitCutoff(int(rows[enough]), before)
+    if key.descending and column.high is not None:
+        before = before & (column.high >= threshold if with_ties else column.high > threshold)
+    elif not key.descending and column.low is not None:
+        before = before & (column.low <= threshold if with_ties else column.low < threshold)
+    return before | _before_bounds(column, key, n)
+
+
+def _before_bounds(column: Column, key: SortKey, n: int) -> Mask:
+    """Return the mask of containers that may hold NULL or NaN, if these come before all numbers."""
+    before = mask_of(column.may_hold_null, n) if key.nulls_first else np.zeros(n, np.bool_)
+    return before | mask_of(column.may_hold_nan, n) if key.descending else before
 
 
 def packed(statistics: Statistics, path: Path) -> Column:
@@ -240,11 +257,8 @@ def best_first(statistics: Statistics, key: SortKey, chosen: Positions) -> Posit
     Containers that may hold NULL or NaN come first, if these sort before all numbers.
     """
     column = packed(statistics, key.path)
-    n = statistics.num_containers
     bound = column.high if key.descending else column.low
-    first = mask_of(column.may_hold_null, n) if key.nulls_first else np.zeros(n, np.bool_)
-    if key.descending:
-        first = first | mask_of(column.may_hold_nan, n)
+    first = _before_bounds(column, key, statistics.num_containers)
     rest = chosen[~first[chosen]]
     if bound is not None:
         order = np.argsort(bound[rest], kind="stable")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -39,6 +40,12 @@ CALLS: Final = {
 }  # fmt: skip
 # Arrow's plain "and" and "or" are missing: unlike SQL's, they are NULL if any input is NULL.
 LOGIC: Final = {"and_kleene": Op.AND, "or_kleene": Op.OR, "invert": Op.NOT}
+PATTERNS: Final[dict[str, Callable[[Node, Node], Node]]] = {
+    "starts_with": lambda text, start: Node(Op.CALL, (text, start), "startswith"),
+    "ends_with": lambda text, end: Node(Op.CALL, (text, end), "endswith"),
+    "match_substring": lambda text, part: Node(Op.CALL, (text, part), "contains"),
+    "match_like": lambda text, pattern: Node(Op.LIKE, (text, pattern), "\\"),
+}
 
 
 def from_expression(expression: pc.Expression) -> Node:
@@ -146,26 +153,11 @@ def _call(call: _Call, text: str) -> Node:
             members = _members(_plain(values))
             literals = tuple(m for m in members if not isinstance(m, Node))
             return Node(Op.IN, (*args, *(m for m in members if isinstance(m, Node))), literals)
-        case "starts_with" if "pattern" in chosen and not chosen.get("ignore_case"):
-            return Node(
-                Op.CALL,
-                (args[0], literal(_text(chosen["pattern"]).encode(), ty.STRING)),
-                "startswith",
-            )
         case "is_nan":
             return Node(Op.EQ, (args[0], literal(math.nan, ty.DOUBLE)))
-        case "ends_with" | "match_substring" if "pattern" in chosen and not chosen.get(
-            "ignore_case"
-        ):
-            return Node(
-                Op.CALL,
-                (args[0], literal(_text(chosen["pattern"]).encode(), ty.STRING)),
-                {"ends_with": "endswith"}.get(name, "contains"),
-            )
-        case "match_like" if "pattern" in chosen and not chosen.get("ignore_case"):
-            return Node(
-                Op.LIKE, (args[0], literal(_text(chosen["pattern"]).encode(), ty.STRING)), "\\"
-            )
+        case _ if name in PATTERNS and "pattern" in chosen and not chosen.get("ignore_case"):
+            pattern = literal(_text(chosen["pattern"]).encode(), ty.STRING)
+            return PATTERNS[name](args[0], pattern)
         case "cast" if options is not None:
             to = ty.from_arrow(options["to_type"].type)
             if to.ordered:

@@ -109,7 +109,7 @@ def _why_not(file: DatasetFile, schema: pa.Schema) -> str:
     """
     if file.metadata is None:
         return ""
-    own, key_values = schema_of(file.metadata), file.metadata.metadata or {}
+    own, julian = schema_of(file.metadata), is_julian(file.metadata.metadata or {})
     arrow = file.metadata.schema.to_arrow_schema()
     int96 = _int96_columns(file.metadata)
     in_any_case: dict[str, list[str]] = {}
@@ -125,21 +125,39 @@ def _why_not(file: DatasetFile, schema: pa.Schema) -> str:
             continue  # NULL in all rows
         if found != [f.name]:
             return f"the table's column {f.name} is the file's column {', '.join(found)}"
-        mine = own.field(f.name)
-        if noted_paths([mine]):
-            return f"the column {f.name} is {meaning_of(next(iter(noted_paths([mine]).values())))}"
-        if mine.type != f.type:
-            return f"the column {f.name} of type {mine.type} is {f.type} in the table"
-        if f.name in int96:
-            return f"the column {f.name} of type INT96 holds timestamps of Spark"
-        if _has_times(f.type) and mine.type != (stored := arrow.field(f.name).type):
-            return f"the column {f.name} of type {stored} is {f.type} in Spark's schema"
-        if _may_be_misread(f.type):
-            # pyarrow 26 reads no row where a list's pages hold one value each, and it does not join
-            # dictionaries of several row groups within structs (bindings/tables/read.py).
-            return f"the column {f.name} of type {f.type} may have rows that Arrow leaves out"
-        if is_julian(key_values) and _has_times(f.type):
-            return f"the column {f.name} counts early days in the Julian calendar"
+        own_field, stored = own.field(f.name), arrow.field(f.name).type
+        why = _why_changed(f, own_field, stored, int96=f.name in int96, julian=julian)
+        if why:
+            return why
+    return ""
+
+
+def _why_changed(
+    f: pa.Field, own: pa.Field, stored: pa.DataType, *, int96: bool, julian: bool
+) -> str:
+    """Explain why Arrow would not read one column as the table has it; "" if it would.
+
+    Args:
+        f: The table's column.
+        own: The file's column of this name.
+        stored: Its type for Arrow.
+        int96: True if Parquet stores it as INT96.
+        julian: True if the file counts early days in the Julian calendar.
+    """
+    for noted in noted_paths([own]).values():
+        return f"the column {f.name} is {meaning_of(noted)}"
+    if own.type != f.type:
+        return f"the column {f.name} of type {own.type} is {f.type} in the table"
+    if int96:
+        return f"the column {f.name} of type INT96 holds timestamps of Spark"
+    if _has_times(f.type) and own.type != stored:
+        return f"the column {f.name} of type {stored} is {f.type} in Spark's schema"
+    if _may_be_misread(f.type):
+        # pyarrow 26 reads no row where a list's pages hold one value each, and it does not join
+        # dictionaries of several row groups within structs (bindings/tables/read.py).
+        return f"the column {f.name} of type {f.type} may have rows that Arrow leaves out"
+    if julian and _has_times(f.type):
+        return f"the column {f.name} counts early days in the Julian calendar"
     return ""
 
 

@@ -61,17 +61,23 @@ def undecided_reasons(
     part: Node, stats: Statistics, undecided: Mask
 ) -> Iterator[tuple[UndecidedReason, Mask]]:
     """Yield each reason why containers are undecided, with its containers; each container once."""
-    if not undecided.any():
-        return
-    if reasons := not_understood(part):
-        first = reasons[0]
-        hint = f"{first.what}: {first.why}{f'; {first.hint}' if first.hint else ''}"
-        yield (
-            UndecidedReason(KeptBecause.NOT_UNDERSTOOD, "the form is not understood", hint),
-            undecided,
-        )
-        return
     rest = undecided.copy()
+    reasons = _reasons(part, stats)
+    while rest.any():
+        reason, mask = next(reasons)
+        if (found := rest & mask).any():
+            yield reason, found
+            rest &= ~mask
+
+
+def _reasons(part: Node, stats: Statistics) -> Iterator[tuple[UndecidedReason, Mask]]:
+    """Yield reasons, with the mask of containers that each explains; the last explains all."""
+    every = np.ones(stats.num_containers, np.bool_)
+    if forms := not_understood(part):
+        first = forms[0]
+        hint = f"{first.what}: {first.why}{f'; {first.hint}' if first.hint else ''}"
+        text = "the form is not understood"
+        yield UndecidedReason(KeptBecause.NOT_UNDERSTOOD, text, hint), every
     null_tests = _null_tests(part)
     for path, dtype in _nested(part):
         name = show_path(path)
@@ -82,31 +88,20 @@ def undecided_reasons(
             text = f"{name} is {dtype}, whose values no statistics bound"
             hint = "a separate column of single values, such as its size, would prune"
         if not _knows_nulls(stats, path).any():
-            yield UndecidedReason(KeptBecause.UNBOUNDED, text, hint), rest
-            return
+            yield UndecidedReason(KeptBecause.UNBOUNDED, text, hint), every
     for path in columns_of(part):
         known = _knows_nulls(stats, path) if path in null_tests else _knows_bounds(stats, path)
         what = "null counts" if path in null_tests else "bounds"
-        if (missing := rest & ~known).any():
-            yield (
-                UndecidedReason(
-                    KeptBecause.MISSING, f"no {what} of {show_path(path)}", "", path, what
-                ),
-                missing,
-            )
-            rest &= known
-    if rest.any() and (unbounded := _unbounded(part)) is not None:
-        yield unbounded, rest
-        return
+        text = f"no {what} of {show_path(path)}"
+        yield UndecidedReason(KeptBecause.MISSING, text, "", path, what), ~known
+    if (unbounded := _unbounded(part)) is not None:
+        yield unbounded, every
     for path in _compared_text(part):
         for length in TRUNCATED:
-            if (same := rest & _share_prefix(stats, path, length)).any():
-                yield _truncated(path, length), same
-                rest &= ~same
-    if rest.any():
-        names = ", ".join(f"`{show_path(path)}`" for path in columns_of(part))
-        hint = f"ranges get narrower if rows are sorted or clustered by {names}" if names else ""
-        yield UndecidedReason(KeptBecause.OVERLAP, "the bounds overlap the condition", hint), rest
+            yield _truncated(path, length), _share_prefix(stats, path, length)
+    names = ", ".join(f"`{show_path(path)}`" for path in columns_of(part))
+    hint = f"ranges get narrower if rows are sorted or clustered by {names}" if names else ""
+    yield UndecidedReason(KeptBecause.OVERLAP, "the bounds overlap the condition", hint), every
 
 
 def _nested(part: Node) -> list[tuple[Path, DType]]:

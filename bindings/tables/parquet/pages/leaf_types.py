@@ -35,6 +35,11 @@ INTEGERS: Final = {
 }  # fmt: skip
 TEXTS: Final = pa.dictionary(pa.int32(), pa.string())
 INT96: Final = pa.timestamp("us", "UTC")  # as Spark reads it
+# Types of columns without a logical type.
+PLAIN: Final = {
+    "BOOLEAN": pa.bool_(), "INT32": pa.int32(), "INT64": pa.int64(), "INT96": INT96,
+    "FLOAT": pa.float32(), "DOUBLE": pa.float64(), "BYTE_ARRAY": pa.binary(),
+}  # fmt: skip
 
 
 class LeafType(NamedTuple):
@@ -138,18 +143,8 @@ def _known_type(leaf: Any) -> tuple[pa.DataType, t.Fields] | None:
     """Return a column's Arrow type and the fields that declare it."""
     logical = json.loads(leaf.logical_type.to_json()) if leaf.logical_type is not None else {}
     match leaf.physical_type, logical.get("Type", "None"):
-        case "BOOLEAN", "None":
-            return pa.bool_(), {}
-        case "INT32", "None":
-            return pa.int32(), {}
-        case "INT64", "None":
-            return pa.int64(), {}
-        case "INT96", "None":
-            return INT96, {}
-        case "FLOAT", "None":
-            return pa.float32(), {}
-        case "DOUBLE", "None":
-            return pa.float64(), {}
+        case physical, "None" if physical in PLAIN:
+            return PLAIN[physical], {}
         case "INT32", "Date":
             return pa.date32(), {CONVERTED: t.i32(DATE), LOGICAL: _union(6)}
         case "INT64", "Timestamp" if logical.get("timeUnit") in UNITS:
@@ -165,7 +160,7 @@ def _known_type(leaf: Any) -> tuple[pa.DataType, t.Fields] | None:
             return _decimal(leaf, logical)
         case "BYTE_ARRAY", "String":
             return pa.string(), {CONVERTED: t.i32(UTF8), LOGICAL: _union(1)}
-        case "BYTE_ARRAY", "None" | "Enum":
+        case "BYTE_ARRAY", "Enum":
             return pa.binary(), {}
     return None
 
