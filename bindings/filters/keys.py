@@ -35,6 +35,7 @@ from skipstone.ir.rows import values_of
 from skipstone.ir.session import CannotJudge, Session
 from skipstone.ir.types import DType, Kind, from_arrow
 from skipstone.ir.values import Values, numpy_type_of, to_array, unscaled
+from skipstone.kernels.pack.codes import value_of_key
 from skipstone.kernels.pack.planes import Mask
 
 NAN_KEY: Final = np.iinfo(np.int64).max  # above the normalized key of infinity
@@ -258,7 +259,7 @@ def axis_of(keys: pa.Array, dtype: DType) -> list[Any]:
     if in_bytes(dtype):
         values: list[Any] = keys.to_pylist()
         if dtype.kind is Kind.DECIMAL:
-            return [int.from_bytes(v, "big") - 2**127 for v in values]
+            return [value_of_key(v, dtype) for v in values]
         return values
     numbers = keys.to_numpy(zero_copy_only=False)
     numbers = floats_of(numbers) if dtype.kind is Kind.FLOAT else numbers

@@ -17,9 +17,11 @@ import pyarrow as pa
 from skipstone.bindings.layout.bounds import Ranges, ranges_of
 from skipstone.bindings.plans.order import value_of
 from skipstone.ir import compute as pc
-from skipstone.ir.arrow import int64_of, numbers_of, plain, times_of, whole
+from skipstone.ir.arrow import int64_of, numbers_of, plain, whole
 from skipstone.ir.node import Path
-from skipstone.ir.types import Kind, Leaf, to_python
+from skipstone.ir.types import Kind, Leaf
+from skipstone.ir.values import NO, YES, Values, column_of, to_array
+from skipstone.kernels.pack.codes import value_of_key
 from skipstone.kernels.pack.planes import mask_of
 
 if TYPE_CHECKING:
@@ -209,26 +211,7 @@ def _drawn_column(ranges: Ranges, container: Counts, r: Any) -> RowColumn | None
 def _as_arrow(values: npt.NDArray[Any], ranges: Ranges) -> pa.Array:
     """Return ascending axis values, or codes, as an Arrow array of the column's type."""
     dtype = ranges.dtype
-    if ranges.codes is not None:
-        keys = ranges.codes.keys.take(pa.array(values))
-        if dtype.kind is Kind.STRING:
-            return keys.cast(pa.large_string())
-        if dtype.kind is Kind.BINARY:
-            return keys
-        axis = [int.from_bytes(k, "big") - 2**127 for k in keys.to_pylist()]
-        kind = pa.decimal128(dtype.precision, dtype.scale)
-        return pa.array([to_python(a, dtype) for a in axis], kind)
-    match dtype.kind:
-        case Kind.DATE:
-            return pa.array(values.astype(np.int32)).cast(pa.date32())
-        case Kind.TIME:
-            return times_of(pa.array(values.astype(np.int64)), dtype.unit)
-        case Kind.TIMESTAMP:
-            zone = "UTC" if dtype.zoned else None
-            return pa.array(values.astype(np.int64)).cast(pa.timestamp(dtype.unit, zone))
-        case Kind.BOOL:
-            return pa.array(values.astype(np.bool_))
-        case Kind.DECIMAL:
-            kind = pa.decimal128(dtype.precision, dtype.scale)
-            return pa.array([to_python(int(a), dtype) for a in values], kind)
-    return pa.array(values.astype(dtype.numpy_type))
+    if ranges.codes is None:
+        return to_array(Values(dtype, values, YES, NO), len(values))
+    keys = ranges.codes.keys.take(pa.array(values)).to_pylist()
+    return column_of([value_of_key(k, dtype) for k in keys], dtype)

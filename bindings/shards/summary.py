@@ -14,12 +14,13 @@ import pyarrow as pa
 
 from skipstone.bindings.statistics.coerce_inputs import PACKED
 from skipstone.bindings.statistics.statistics import Statistics
-from skipstone.ir.arrow import times_of
+from skipstone.ir import types as ty
 from skipstone.ir.node import Path
-from skipstone.ir.types import DType, Kind, Leaf, to_python
+from skipstone.ir.types import DType, Kind, Leaf
+from skipstone.ir.values import column_of
 from skipstone.kernels.index.blocks import Blocks
 from skipstone.kernels.index.levels import Level
-from skipstone.kernels.pack.codes import Dictionary
+from skipstone.kernels.pack.codes import Dictionary, value_of_key
 from skipstone.kernels.pack.columns import Column, ColumnStatistics
 
 
@@ -82,33 +83,10 @@ def _bound(c: Column, bounds: Any, high: int) -> pa.Array:
         return _array(None, c.dtype)
     if not isinstance(c.codes, Dictionary):
         return _array(bounds[0].item(), c.dtype)
-    key = c.codes[int(bounds[0])]
-    return _array(
-        int.from_bytes(key, "big") - 2**127 if c.dtype.kind is Kind.DECIMAL else key, c.dtype
-    )
+    return _array(value_of_key(c.codes[int(bounds[0])], c.dtype), c.dtype)
 
 
 def _array(axis: Any, dtype: DType) -> pa.Array:
     """Return an axis value, or None, as an array of a type that can bound such a column."""
-    match dtype.kind:
-        case Kind.BOOL:
-            return pa.array([None if axis is None else bool(axis)], pa.bool_())
-        case Kind.INT | Kind.UINT:
-            return pa.array([axis], pa.int64() if dtype.kind is Kind.INT else pa.uint64())
-        case Kind.FLOAT:
-            return pa.array([axis], pa.float32() if dtype.bits == 32 else pa.float64())
-        case Kind.DATE:
-            return pa.array([axis], pa.int32()).view(pa.date32())
-        case Kind.TIME:
-            return times_of(pa.array([axis], pa.int64()), dtype.unit)
-        case Kind.TIMESTAMP:
-            return pa.array([axis], pa.int64()).view(
-                pa.timestamp(dtype.unit, "UTC" if dtype.zoned else None)
-            )
-        case Kind.DECIMAL:
-            return pa.array([to_python(axis, dtype)], pa.decimal128(dtype.precision, dtype.scale))
-        case Kind.STRING:
-            return pa.array([axis], pa.large_binary()).view(pa.large_string())
-        case Kind.BINARY:
-            return pa.array([axis], pa.large_binary())
-    return pa.nulls(1, pa.int64())
+    wide = {Kind.INT: ty.INT64, Kind.UINT: DType(Kind.UINT, bits=64)}
+    return column_of([axis], wide.get(dtype.kind, dtype))

@@ -21,6 +21,7 @@ from skipstone.ir.node import Path
 from skipstone.ir.types import PER_SECOND, DType, Kind, Leaf, from_arrow
 from skipstone.ir.zones import GREGORIAN, SETTLED
 from skipstone.kernels.pack.bounds import bounds_of
+from skipstone.kernels.pack.codes import key_of
 from skipstone.kernels.pack.planes import Mask
 
 # Bytes of a block. A filter is a sequence of blocks of eight 32-bit words; a value sets one bit in
@@ -97,7 +98,7 @@ def _among(flat: Any, values: Iterable[Any], dtype: DType) -> Mask:
         if len(members):
             return np.asarray(members[at] == flat, np.bool_)
         return np.zeros(len(flat), np.bool_)
-    keys = [v if isinstance(v, bytes) else (v + 2**127).to_bytes(16, "big") for v in values]
+    keys = [key_of(v, dtype) for v in values]
     return np.asarray(
         pc.is_in(flat, value_set=pa.array(keys, pa.large_binary())).to_numpy(zero_copy_only=False),
         np.bool_,

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from skipstone.ir.types import PER_SECOND, DType, Kind, to_python
 from skipstone.kernels.pack.bounds import Bounds
-from skipstone.kernels.pack.codes import encode
+from skipstone.kernels.pack.codes import encode, value_of_key
 
 Positions = npt.NDArray[np.float64]
 # Positions beyond these ends are drawn as open: sums of them would not be finite.
@@ -220,11 +220,9 @@ def _numbers(bounds: Bounds, dtype: DType, n: int) -> npt.NDArray[Any]:
     return out
 
 
-def _axis_value(values: Any, i: int, dtype: DType) -> int | float:
+def _axis_value(values: Any, i: int, dtype: DType) -> object:
     """Return one bound of `Bounds.values` as a point of its axis."""
-    if dtype.coded:
-        return int.from_bytes(values[i].as_py(), "big") - 2**127
-    return values[i].item()  # type: ignore[no-any-return]
+    return value_of_key(values[i].as_py(), dtype) if dtype.coded else values[i].item()
 
 
 def _base(known: list[npt.NDArray[Any]]) -> int:

@@ -31,6 +31,11 @@ def key_of(axis: object, dtype: DType) -> bytes:
     return axis
 
 
+def value_of_key(key: bytes, dtype: DType) -> int | bytes:
+    """Return the axis value that some bytes represent in a dictionary."""
+    return int.from_bytes(key, "big") - 2**127 if dtype.kind is Kind.DECIMAL else key
+
+
 @dataclass(frozen=True, slots=True)
 class Dictionary:
     """The distinct bounds of one column, ascending, as a large_binary array in host memory.

@@ -25,7 +25,7 @@ from skipstone.ir.node import Node, Op
 from skipstone.ir.types import DType, Kind
 from skipstone.ir.values import NO, TEXT, Data, Mask, numpy_type_of
 from skipstone.kernels.pack.bounds import Bounds
-from skipstone.kernels.pack.codes import Dictionary, key_of
+from skipstone.kernels.pack.codes import Dictionary, key_of, value_of_key
 from skipstone.kernels.pack.columns import Column, column_of
 from skipstone.kernels.pack.narrow import open_ends
 from skipstone.kernels.pack.planes import Plane, plane_of, unpack, word_count
@@ -250,12 +250,9 @@ def _keys(c: Column) -> Data | None:
     if c.codes is None:
         return None
     assert isinstance(c.codes, Dictionary), "coarse codes have no values"
-    keys = np.array(c.codes.keys.to_pylist(), object)
-    if c.dtype.kind is Kind.DECIMAL:
-        decoded = np.empty(len(keys), object)
-        decoded[:] = [int.from_bytes(k, "big") - 2**127 for k in keys]
-        return decoded
-    return np.append(keys, end(c.dtype, high=True))
+    keys = c.codes.keys.to_pylist()
+    values = np.array([value_of_key(k, c.dtype) for k in keys], object)
+    return values if c.dtype.kind is Kind.DECIMAL else np.append(values, end(c.dtype, high=True))
 
 
 def _values(c: Column, keys: Data | None, *, high: bool) -> Data:

@@ -34,7 +34,7 @@ from skipstone.ir.errors import SourceError
 from skipstone.ir.types import is_instant
 from skipstone.kernels.config import config
 from skipstone.kernels.decode.arrays import longs
-from skipstone.kernels.run.recent import Recent
+from skipstone.kernels.run.lru_cache import LruCache
 
 MAX_FILES: Final = 1 << 10  # tables of more files are not kept, to limit memory
 MAX_BYTES: Final = 1 << 25  # of all tables that are kept
@@ -118,7 +118,7 @@ class Contents:
         ), blooms
 
 
-_recent: Recent[Hashable, Contents] = Recent(MAX_BYTES)
+_recent: LruCache[Hashable, Contents] = LruCache(MAX_BYTES)
 
 
 def contents_of(

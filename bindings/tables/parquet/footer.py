@@ -37,7 +37,7 @@ from skipstone.kernels.decode.footer_loops import (
 )
 from skipstone.kernels.decode.page_layout import PageSlots
 from skipstone.kernels.decode.spans import Bytes
-from skipstone.kernels.run.recent import Recent
+from skipstone.kernels.run.lru_cache import LruCache
 
 # Bytes that are first read from a file's end; a second read costs little if the file is local.
 FIRST_FETCH, LOCAL_FETCH = 1 << 16, 1 << 13
@@ -55,7 +55,7 @@ _read_by_python = 0
 # data, mostly for the slots of its column chunks. `MAX_KEPT` limits the footers that are cached for
 # later readers.
 KEPT_BYTES, MEMORY_PER_BYTE, MAX_KEPT = 1 << 12, 4, 1 << 24
-_recent: Final = Recent[FileIdentity, "ParsedFooter"](MAX_KEPT)
+_recent: Final = LruCache[FileIdentity, "ParsedFooter"](MAX_KEPT)
 READ_ERRORS: Final = (OSError, pa.ArrowException, ValueError)  # how pyarrow refuses a footer
 # Parquet's types by number.
 PHYSICAL_TYPES: Final = (

@@ -22,7 +22,7 @@ from skipstone.bindings.tables.parquet.pages import (
     page_choice,
     page_segments,
 )
-from skipstone.kernels.run.recent import Recent
+from skipstone.kernels.run.lru_cache import LruCache
 
 TICK = 0.02  # a file system's clock has ticks of at most 10 ms
 
@@ -213,7 +213,7 @@ def test_large_tables_are_not_kept(tmp_path, monkeypatch):
 
 
 def test_recent_values_are_bounded_by_their_bytes():
-    recent = Recent(100)
+    recent = LruCache(100)
     recent.put("a", 1, 60)
     recent.put("b", 2, 30)
     assert recent.find("a") == 1  # the most recently used one

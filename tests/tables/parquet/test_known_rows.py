@@ -11,7 +11,7 @@ import pytest
 import skipstone as ss
 from skipstone.bindings.tables import identity
 from skipstone.bindings.tables.parquet.pages import known_rows, row_groups
-from skipstone.kernels.run.recent import Recent
+from skipstone.kernels.run.lru_cache import LruCache
 from tests.support.effort import LONG
 from tests.support.rows.alike import alike
 from tests.support.tables.delta_log import Log, Written, delta_schema
@@ -120,7 +120,7 @@ def test_rows_that_are_left_for_others_to_judge_are_not_kept(tmp_path):
 
 def test_memory_is_bounded(tmp_path, monkeypatch):
     path = write(tmp_path / "t.parquet", shuffled(1000))
-    monkeypatch.setattr(known_rows, "_recent", Recent(20 * known_rows.ENTRY_BYTES))
+    monkeypatch.setattr(known_rows, "_recent", LruCache(20 * known_rows.ENTRY_BYTES))
     for x in range(40):
         assert ss.scan_parquet(path).plan(f"x = {x}").to_arrow().num_rows == 1
     assert 1 < len(known_rows._recent) <= 20

@@ -18,7 +18,7 @@ from skipstone.bindings.tables.parquet.pages.page_choice import RowGroup, Window
 from skipstone.ir.functions.build import REGISTERED
 from skipstone.ir.node import MAX_HASHED, Node, Op, columns_of
 from skipstone.kernels.pack.planes import Mask
-from skipstone.kernels.run.recent import Recent
+from skipstone.kernels.run.lru_cache import LruCache
 
 # Memory is counted by estimates. An entry takes ENTRY_BYTES and its rows; its condition takes
 # NODE_BYTES for each node, and VALUE_BYTES for each value of a list.
@@ -86,7 +86,7 @@ class _Key(NamedTuple):
     columns: tuple[tuple[str, int | pa.Scalar], ...]
 
 
-_recent: Final = Recent[_Key, _Kept](MAX_KEPT)
+_recent: Final = LruCache[_Key, _Kept](MAX_KEPT)
 
 
 def may_be_kept(node: Node) -> bool:

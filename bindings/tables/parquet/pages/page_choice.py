@@ -21,8 +21,8 @@ from skipstone.bindings.tables.parquet.pages.page_checks import (
 from skipstone.bindings.tables.parquet.pages.page_file import ChunkPart
 from skipstone.bindings.tables.parquet.pages.ranges import FEW_SPANS, MIN_READ, Ranges, Span
 from skipstone.kernels.pack.planes import Mask
+from skipstone.kernels.run.lru_cache import LruCache
 from skipstone.kernels.run.pool import map_requests
-from skipstone.kernels.run.recent import Recent
 
 # Most writers end a page after 20,000 rows or 1 MB, whichever comes first.
 PAGE_ROWS, PAGE_BYTES = 1 << 14, 1 << 20
@@ -36,7 +36,7 @@ GROWTH: Final = 4  # each part of windows has this many times the rows of the on
 
 # Memory of a known page, and of all pages that are cached for later readers, in bytes.
 PAGE_NBYTES, MAX_KEPT = 1 << 9, 1 << 24
-_recent: Recent[tuple[FileIdentity, Chunk], Pages] = Recent(MAX_KEPT)
+_recent: LruCache[tuple[FileIdentity, Chunk], Pages] = LruCache(MAX_KEPT)
 
 
 @dataclass(slots=True)

@@ -31,13 +31,13 @@ from skipstone.bindings.tables.parquet.pages.ranges import Span
 from skipstone.bindings.tables.parquet.pages.windows import windows_of
 from skipstone.ir.node import columns_of
 from skipstone.ir.types import leaves_of
+from skipstone.kernels.run.lru_cache import LruCache
 from skipstone.kernels.run.pool import map_requests
-from skipstone.kernels.run.recent import Recent
 
 # Memory of a column's statistics in one segment, packed and unpacked, and of all segments that are
 # cached for later readers, in bytes.
 SEGMENT_NBYTES, MAX_KEPT = 1 << 8, 1 << 24
-_recent: Final = Recent[Hashable, Segments](MAX_KEPT)
+_recent: Final = LruCache[Hashable, Segments](MAX_KEPT)
 
 
 def judge_windows(

@@ -12,14 +12,14 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 
-class Recent(Generic[K, V]):
+class LruCache(Generic[K, V]):
     """An LRU cache of as many values as fit into a number of bytes.
 
     Args:
         max_bytes: The largest sum of their sizes.
 
     Example:
-        >>> recent = Recent[str, int](100)
+        >>> recent = LruCache[str, int](100)
         >>> for i, name in enumerate("abc"):
         ...     recent.put(name, i, 40)
         >>> recent.find("a"), recent.find("c")
