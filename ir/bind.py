@@ -204,14 +204,13 @@ class _Binder:
         if is_tuple(n.args[0]) and not n.value:
             return Node(Op.OR, tuple(self.compare(Op.EQ, n.args[0], m) for m in n.args[1:]))
         column = self.scalar(n.args[0])
-        members = list(n.value)
         given = [self.scalar(arg) for arg in n.args[1:]]
         if column.op is Op.UNKNOWN:
             return column
         given = list(map(char.as_value, given))
         value = char.as_value(column)
         rest = [self.expression_member(value, m) for m in given if m.op is not Op.LITERAL]
-        members += [(m.dtype, m.value) for m in given if m.op is Op.LITERAL]
+        members = [*n.value, *((m.dtype, m.value) for m in given if m.op is Op.LITERAL)]
         if char.is_char(column):
             column, members = char.in_list(column, members, self.session, literals=not rest)
         types = [*distinct_types(members), *(m.dtype for m in given if m.dtype is not None)]
@@ -220,12 +219,12 @@ class _Binder:
             # equal in that type.
             every = [Node(Op.LITERAL, value=v, dtype=t) for t, v in n.value]
             return in_common_type(column, [*every, *given], self.session)
-        if not (members or rest) and not self.session.ansi:
+        if not members and not rest:
             # SQL text cannot express an empty list, but expressions can build one. Outside of ANSI
             # mode, NULL IN () is NULL. Source: Spark, `SQLConf.legacyNullInEmptyBehavior`.
-            return Node(Op.AND, (is_null(column), NULL))
-        if column.dtype == ty.NULL or not (members or rest):
-            return NULL if members or rest else FALSE
+            return FALSE if self.session.ansi else Node(Op.AND, (is_null(column), NULL))
+        if column.dtype == ty.NULL:
+            return NULL
         if any(v is None for _, v in members):
             rest.append(NULL)
         if all(v is None for _, v in members):
@@ -234,15 +233,21 @@ class _Binder:
         if ty.NULL in types:
             members = [m for m in members if m[0].kind is not Kind.NULL]
         try:
-            if column.op is Op.LITERAL:
-                assert column.dtype is not None
-                one, *others = in_one_type([(column.dtype, column.value), *members], self.session)
-                tests = [self.compare(Op.EQ, one, o) for o in others if o.value is not None]
-            else:
-                tests = member_conditions(column, members, self.session)
-            return Node(Op.OR, (*tests, *rest))
+            return Node(Op.OR, (*self.member_tests(column, members), *rest))
         except CannotJudge as e:
             return unknown(f"{show(column)} IN (...)", str(e), e.hint)
+
+    def member_tests(self, scalar: Node, members: list[char.Member]) -> list[Node]:
+        """Return the conditions that a scalar equals one of several literals.
+
+        Raises:
+            CannotJudge: Spark does not compare them, or the result is not known here.
+        """
+        if scalar.op is not Op.LITERAL:
+            return member_conditions(scalar, members, self.session)
+        assert scalar.dtype is not None
+        one, *others = in_one_type([(scalar.dtype, scalar.value), *members], self.session)
+        return [self.compare(Op.EQ, one, o) for o in others if o.value is not None]
 
     def expression_member(self, column: Node, member: Node) -> Node:
         """Return the condition that a column equals a member of IN that is not a literal."""

@@ -95,8 +95,7 @@ class Resident:
             DeviceError: the device is out of memory, or lost.
             StatisticsError: the file that holds the statistics is damaged.
         """
-        for guard in launch.guards:
-            guard.verify()
+        launch.verify()
         # A release during this call replaces the dict, so what is kept here goes with it.
         kept = self._inputs
         if (found := kept.get(_IdentityKey(launch))) is not None and os.getpid() == self._process:

@@ -57,31 +57,23 @@ def bounds_of(array: Given, dtype: DType, side: Side) -> Bounds | None:
     if dtype.kind is Kind.DECIMAL:
         return _decimals(array, source, dtype)
     known = known_of(array)
-    if source.kind is Kind.BOOL and dtype.kind is Kind.BOOL:
-        return Bounds(numbers_of(pc.cast(array, pa.uint8())), known)
-    if dtype.kind is Kind.FLOAT:
-        return _floats(array, source, dtype, known)
-    if source.kind is Kind.DATE and dtype.kind is Kind.DATE:
-        if pa.types.is_date64(array.type):
-            array = pc.cast(array, pa.date32(), safe=False)
-        return Bounds(numbers_of(array.view(pa.int32())), known)
-    if source.kind is Kind.TIME and dtype.kind is Kind.TIME:
-        units = PER_SECOND[source.unit], PER_SECOND[dtype.unit]
-        return _rescaled(numbers_of(ticks_of(array)), known, *units, side)
-    if (
-        source.kind is Kind.TIMESTAMP
-        and dtype.kind is Kind.TIMESTAMP
-        and source.zoned == dtype.zoned
-    ):
-        return _rescaled(
-            numbers_of(array.view(pa.int64())),
-            known,
-            PER_SECOND[source.unit],
-            PER_SECOND[dtype.unit],
-            side,
-        )
-    if source.kind in (Kind.INT, Kind.UINT) and dtype.kind in (Kind.INT, Kind.UINT):
-        return _integers(numbers_of(array), dtype, known)
+    match source.kind, dtype.kind:
+        case Kind.BOOL, Kind.BOOL:
+            return Bounds(numbers_of(pc.cast(array, pa.uint8())), known)
+        case _, Kind.FLOAT:
+            return _floats(array, source, dtype, known)
+        case Kind.DATE, Kind.DATE:
+            if pa.types.is_date64(array.type):
+                array = pc.cast(array, pa.date32(), safe=False)
+            return Bounds(numbers_of(array.view(pa.int32())), known)
+        case Kind.TIME, Kind.TIME:
+            units = PER_SECOND[source.unit], PER_SECOND[dtype.unit]
+            return _rescaled(numbers_of(ticks_of(array)), known, *units, side)
+        case Kind.TIMESTAMP, Kind.TIMESTAMP if source.zoned == dtype.zoned:
+            units = PER_SECOND[source.unit], PER_SECOND[dtype.unit]
+            return _rescaled(numbers_of(array.view(pa.int64())), known, *units, side)
+        case ((Kind.INT | Kind.UINT), (Kind.INT | Kind.UINT)):
+            return _integers(numbers_of(array), dtype, known)
     return None
 
 

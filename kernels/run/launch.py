@@ -16,7 +16,7 @@ from skipstone.ir.node import Node, Op, Path
 from skipstone.ir.simplify import TRUE
 from skipstone.ir.types import DType
 from skipstone.kernels.pack.columns import Column
-from skipstone.kernels.pack.planes import Mask, Plane, Words, unpack
+from skipstone.kernels.pack.planes import Mask, Plane, Todo, Words, unpack
 from skipstone.kernels.run.compile_cache import Shape
 from skipstone.kernels.run.guard import ChecksummedFile, Guard
 
@@ -73,9 +73,9 @@ class Launch:
         planes: Words, each of shape (ceil(n / 64),).
         params: Literals, as NumPy scalars of the type of the array that they are compared with.
         sets: Sorted literals of IN lists.
-        guards: Guards of arrays and planes that come from a file. Before an array is read, its
-            guard has to verify the words to judge.
-        files: The files that hold the source's arrays. Check each after its arrays are read.
+        guards: Guards of arrays and planes that come from a file; call `verify` before they are
+            read.
+        files: The files that hold the source's arrays; call `check_files` after they are read.
         on: The device that holds the statistics; copies of the inputs are cached there.
         host_twin: Makes the same launch in host memory; set if some arrays are only on the device.
         failed: The error that kept the launch in host memory, though its bounds are on the device.
@@ -138,6 +138,27 @@ class Launch:
     def on_host(self) -> Launch:
         """The same launch with its inputs in host memory."""
         return self if self.host_twin is None else self.host_twin()
+
+    def verify(self, todo: Todo = None) -> None:
+        """Verify the inputs that come from files, before a kernel reads them.
+
+        Args:
+            todo: The numbers of the words of containers to judge; None means all.
+
+        Raises:
+            StatisticsError: a file is damaged where they are read.
+        """
+        for guard in self.guards:
+            guard.verify(todo)
+
+    def check_files(self) -> None:
+        """Check the files of the inputs, after a kernel read them.
+
+        Raises:
+            StatisticsError: a file was changed.
+        """
+        for file in self.files:
+            file.check()
 
     @property
     def shape(self) -> tuple[Node, ...]:

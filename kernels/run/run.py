@@ -91,12 +91,10 @@ def run(
         launch = launch.on_host
         name = choose(launch, backend, count, variant)
     if name != "none":
-        for guard in launch.guards:
-            guard.verify(todo)
+        launch.verify(todo)
     if name == "numpy" and verdicts and todo is None and launch.n <= numpy_cpu.MAX_UNPACKED:
         judged = numpy_cpu.verdicts(launch)
-        for file in launch.files:
-            file.check()
+        launch.check_files()
         return Result((), name, judged)
     found: list[Plane] = [
         result_pool.allocate_words(words) if answer is None else answer for answer in launch.answers
@@ -107,8 +105,7 @@ def run(
         verdict_bytes = numba_cpu.run(launch, outs, verdicts, todo)
     elif name == "numpy":
         numpy_cpu.run(launch, outs, todo)
-    for file in launch.files:
-        file.check()
+    launch.check_files()
     if not verdicts:
         for p in outs:
             clear_tail(p, launch.n, todo)
@@ -134,14 +131,12 @@ def run_sparse(launch: Launch, backend: Backend = "auto", *, todo: Todo = None) 
         and launch.host_twin is None
         and choose(launch, backend, launch.n) == "numba"
     ):
-        for guard in launch.guards:
-            guard.verify()
+        launch.verify()
         at, kept = numba_cpu.run_sparse(
             launch,
             [result_pool.allocate_words(word_count(launch.n)) for a in launch.answers if a is None],
         )
-        for file in launch.files:
-            file.check()
+        launch.check_files()
         rest = iter(kept)
         found: list[Plane] = [
             clear_tail(next(rest), launch.n, at) if a is None else a for a in launch.answers
@@ -269,11 +264,9 @@ def run_many(launches: Sequence[Launch], backend: Backend = "auto") -> Verdicts:
     for positions in group_alike(launches):
         first = launches[positions[0]]
         if shares_kernel(first, len(positions), backend):
-            for guard in first.guards:
-                guard.verify(None)
+            first.verify()
             numba_cpu.run_many([launches[i] for i in positions], positions, rows)
-            for file in first.files:
-                file.check()
+            first.check_files()
         else:
             for i in positions:
                 verdicts = run(launches[i], backend, verdicts=True).verdicts

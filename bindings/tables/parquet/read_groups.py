@@ -271,11 +271,10 @@ class GroupReader(Reader):
         """
         first = tasks[0]
         assert first.parsed is not None
-        needed = self.wanted.needed(first.filtered)
+        own, needed = first.parsed.head.columns, self.wanted.needed(first.filtered)
         fields = [f for f in self.schema if f.name in needed]
-        filtered = self._can_judge(first, first.parsed.head.columns, fields)
+        filtered = self._can_judge(first, own, fields)
         stored = [f for f in fields if f.name not in self.partition_columns]
-        own = first.parsed.head.columns
         own_names = file_names(own, stored, first.path)
         missing = {f.name: pa.nulls(1, f.type)[0] for f in stored if f.name not in own_names}
         folders = self._constants(tasks, fields)
@@ -291,6 +290,28 @@ class GroupReader(Reader):
             from skipstone.bindings.tables.parquet.pages.whole_columns import inner_paths
 
             inner = inner_paths(self.wanted.predicate, self.wanted.columns, own_names, own)
+        with self._opened_ranges(tasks) as opened:
+            files = []
+            for task, ranges in zip(tasks, opened, strict=True):
+                assert task.parsed is not None
+                values = constants[task.folder[0]]
+                files.append(
+                    FileRead(
+                        task.path,
+                        task.parsed,
+                        ranges,
+                        task.groups,
+                        own_names,
+                        values,
+                        convert,
+                        inner=inner,
+                    )
+                )
+            yield files, fields, filtered
+
+    @contextlib.contextmanager
+    def _opened_ranges(self, tasks: Sequence[GroupTask]) -> Iterator[list[Ranges]]:
+        """Open the files of tasks, except those that are open since their footers were read."""
         fs = self.filesystem
         with contextlib.ExitStack() as open_files:
             known: Mapping[str, Ranges] = {}
@@ -299,29 +320,15 @@ class GroupReader(Reader):
 
                 known = find_open(fs, [(t.path, t.size, t.time) for t in tasks if not t.ranges])
                 open_files.enter_context(looked_up(fs, known))
-            files = []
             opened = map_requests(
                 lambda t: t.ranges or known.get(t.path) or self._ranges_of(t),
                 tasks,
                 local=is_local(fs),
             )
             for task, ranges in zip(tasks, opened, strict=True):
-                assert task.parsed is not None
                 if task.ranges is None and task.path not in known:
                     open_files.enter_context(ranges.source)
-                files.append(
-                    FileRead(
-                        task.path,
-                        task.parsed,
-                        ranges,
-                        task.groups,
-                        own_names,
-                        constants[task.folder[0]],
-                        convert,
-                        inner=inner,
-                    )
-                )
-            yield files, fields, filtered
+            yield opened
 
     def _constants(
         self, tasks: Iterable[GroupTask], fields: Iterable[pa.Field]
