@@ -37,13 +37,13 @@ CALLS: Final = {
     "BitwiseAnd": "&", "BitwiseOr": "|", "BitwiseXor": "^", "Add": "+", "Sub": "-", "Mul": "*",
     "Div": "/", "IntDiv": "div", "Mod": "%", "RegexpLike": "rlike", "Transform": "transform",
 }  # fmt: skip
-COMPARED: Final = (*BINARY, "NullSafeNEQ")
-LOOSE: Final = (
+COMPARED: Final = frozenset((*BINARY, "NullSafeNEQ"))
+LOOSE: Final = frozenset((
     "NullSafeEQ", "NullSafeNEQ", "Between", "In", "Is", "Like", "ILike", "RegexpLike", "Escape",
     "Not",
-)  # fmt: skip
-BITS: Final = ("BitwiseAnd", "BitwiseOr", "BitwiseXor")
-SHIFTS: Final = ("BitwiseLeftShift", "BitwiseRightShift")
+))  # fmt: skip
+BITS: Final = frozenset(("BitwiseAnd", "BitwiseOr", "BitwiseXor"))
+SHIFTS: Final = frozenset(("BitwiseLeftShift", "BitwiseRightShift"))
 NOT_UNDERSTOOD: Final = "the form is not understood"
 
 
@@ -329,15 +329,13 @@ class _Reader:
 def grouping_differs(e: Any) -> str | None:
     """Return why Spark groups a form differently from sqlglot; None if both agree."""
     kind = type(e).__name__
-    if kind not in (*COMPARED, *BITS, "DPipe"):
-        return None
-    left, right = type(e.this).__name__, type(e.expression).__name__
+    left, right = type(e.args.get("this")).__name__, type(e.args.get("expression")).__name__
     # Spark reads `a = b IN (c)` as `(a = b) IN (c)`, and `a LIKE b = c` as `a LIKE (b = c)`.
-    if kind in COMPARED and (left in LOOSE or right in (*LOOSE, *COMPARED)):
+    if kind in COMPARED and (left in LOOSE or right in LOOSE or right in COMPARED):
         return "Spark groups tests next to a comparison differently; write parentheses"
     if kind in BITS and any(side in BITS and side != kind for side in (left, right)):
         return "Spark ranks & above ^ above |; write parentheses"
-    if kind == "DPipe" and (left in (*BITS, *SHIFTS) or right in ("Add", "Sub")):
+    if kind == "DPipe" and (left in BITS or left in SHIFTS or right in ("Add", "Sub")):
         return "Spark ranks || with + and -, above bits; write parentheses"
     return None
 
