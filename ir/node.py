@@ -246,6 +246,11 @@ def not_understood(n: Node) -> list[Reason]:
     return [m.value for m in n.walk() if m.op is Op.UNKNOWN and isinstance(m.value, Reason)]
 
 
+def has_unknown(n: Node) -> bool:
+    """Return True if a part of a predicate is not supported."""
+    return any(m.op is Op.UNKNOWN for m in n.walk())
+
+
 # Words that our parser, or Spark's, reads as names only in backticks. Spark's wants names in ASCII.
 WORDS: Final = frozenset((
     *("alter", "analyze", "and", "any", "as", "between", "cache", "case", "comment", "commit"),

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from skipstone.bindings.layout.curves import order_by
 from skipstone.bindings.layout.filters import SearchedValues, values_lists
-from skipstone.bindings.layout.rows import Codes, RowColumn, Rows
+from skipstone.bindings.layout.rows import Codes, Rows
 from skipstone.bindings.layout.sizes import relative_size
 from skipstone.bindings.layout.workload import Workload
 from skipstone.bindings.statistics.statistics import Statistics
@@ -187,24 +187,25 @@ def statistics_of(
         exact |= {*layout.keys[:1]}
     count = np.diff(np.r_[starts, rows.count])
     columns: dict[str, Mapping[str, pa.Array]] = {}
-    for path, column in rows.columns.items():
+    for path in rows.columns:
         sure = rows.complete or path in exact
-        columns[sql_path(path)] = _column(
-            rows, column, column.codes[order], starts, count, sure, path, writes
-        )
+        columns[sql_path(path)] = _column(rows, path, order, starts, count, writes, sure=sure)
     return Statistics.from_dict(columns, schema, row_count=count)
 
 
 def _column(
     rows: Rows,
-    column: RowColumn,
-    codes: Codes,
+    path: Path,
+    order: npt.NDArray[np.int64],
     starts: Starts,
     count: Starts,
-    sure: bool,
-    path: Path,
     writes: WriterStatistics,
+    *,
+    sure: bool,
 ) -> dict[str, pa.Array]:
+    """Return the statistics of one column; bounds are not moved outwards if they are sure."""
+    column = rows.columns[path]
+    codes = column.codes[order]
     nulls = np.add.reduceat((codes < 0).astype(np.int64), starts)
     nans = np.add.reduceat((codes == len(column.values)).astype(np.int64), starts)
     held = (codes >= 0) & (codes < len(column.values))
@@ -215,20 +216,18 @@ def _column(
     text = column.values.type in (pa.string(), pa.large_string())
     if writes.text_length is not None and text:
         bounds = cut_text(bounds[0], bounds[1], writes.text_length)
-    searched = writes.filters.get(path)
     some_nulls = not sure and bool(nulls.any())
-    return {
+    out = {
         "min": bounds[0],
         "max": bounds[1],
         # If a column has NULLs, a container may hold some even if the sample shows none there.
         "null_count": pa.array(nulls, mask=(nulls == 0) if some_nulls else None),
-        **({"nan_count": pa.array(nans)} if pa.types.is_floating(column.values.type) else {}),
-        **(
-            {}
-            if searched is None
-            else {"values": values_lists(searched, column, codes, starts, low, high, rows)}
-        ),
     }
+    if pa.types.is_floating(column.values.type):
+        out["nan_count"] = pa.array(nans)
+    if (searched := writes.filters.get(path)) is not None:
+        out["values"] = values_lists(searched, column, codes, starts, low, high, rows)
+    return out
 
 
 def cut_text(low: pa.Array, high: pa.Array, length: int) -> list[pa.Array]:

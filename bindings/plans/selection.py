@@ -12,7 +12,7 @@ from skipstone.bindings.plans.table_protocol import PlannedTable, Positions, Siz
 from skipstone.bindings.plans.work import Work
 from skipstone.ir.cached import cached_property
 from skipstone.ir.errors import clip, counted
-from skipstone.ir.node import Node, Op, columns_of, conjuncts_of
+from skipstone.ir.node import Node, columns_of, conjuncts_of, has_unknown
 from skipstone.ir.outcome import Verdict
 from skipstone.ir.session import Session
 from skipstone.ir.simplify import TRUE
@@ -186,7 +186,7 @@ class Selection:
         """Return True if a bound condition uses partition columns only."""
         return {path[0] for path in columns_of(n)} <= set(
             self.table.partition_columns
-        ) and not _has_unknown(n)
+        ) and not has_unknown(n)
 
     @property
     def sizes(self) -> Sizes:
@@ -289,7 +289,3 @@ def _limit_containers(
         selected[always[: enough + 1]] = True
         return Cut(limit, int(ends[enough]) if limit else 0, reached=True), selected
     return Cut(limit, int(ends[-1]) if len(ends) else 0, reached=False), selected
-
-
-def _has_unknown(n: Node) -> bool:
-    return any(m.op is Op.UNKNOWN for m in n.walk())

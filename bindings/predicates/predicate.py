@@ -21,7 +21,7 @@ from skipstone.ir.errors import PredicateError, limited_nesting
 from skipstone.ir.guarantee import LiteralGuarantee, guarantees, membership_paths
 from skipstone.ir.lower import Program, lower
 from skipstone.ir.merge import merge
-from skipstone.ir.node import Node, Op, columns_of, not_understood, show_path
+from skipstone.ir.node import Node, Op, columns_of, has_unknown, not_understood, show_path
 from skipstone.ir.session import Session, Settings
 from skipstone.ir.simplify import TRUE
 from skipstone.ir.text import rewritten, show
@@ -287,7 +287,7 @@ class PruningPredicate:
     @property
     def has_unknown(self) -> bool:
         """True if a form is not understood; it may name columns that `columns` does not list."""
-        return any(n.op is Op.UNKNOWN for n in self._bound.walk())
+        return has_unknown(self._bound)
 
     @property
     def program(self) -> Program:
@@ -351,7 +351,7 @@ class PruningPredicate:
         return hash((self._bound, self._session))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (self._bound, self._schema, self._session)
+        return PruningPredicate._from_bound, (self._bound, self._schema, self._session)
 
     @classmethod
     def _from_bound(cls, bound: Node, schema: pa.Schema, session: Session) -> PruningPredicate:
@@ -362,7 +362,3 @@ class PruningPredicate:
             ansi=session.ansi,
             case_sensitive=session.case_sensitive,
         )
-
-
-def _rebuild(bound: Node, schema: pa.Schema, session: Session) -> PruningPredicate:
-    return PruningPredicate._from_bound(bound, schema, session)

@@ -39,14 +39,11 @@ class Segment:
     """The files of one version.
 
     Attributes:
-        version: The table's version.
-        checkpoint: The version of the newest complete checkpoint; -1 if there is none.
-        parts: The names of the checkpoint's files: one, or several parts.
+        parts: The names of the files of the newest complete checkpoint: one, or several parts;
+            none if there is no checkpoint.
         commits: The commits after it, oldest first, without gaps.
     """
 
-    version: int
-    checkpoint: int
     parts: tuple[str, ...]
     commits: tuple[Commits, ...]
 
@@ -92,7 +89,7 @@ def segment(names: Iterable[str], version: int, log: str, after: int | None = No
         if end > version:
             # Any checkpoint of a version will do; `min` makes the choice repeatable.
             parts_of = min(checkpoints[start]) if after is None and start >= 0 else ()
-            return Segment(version, start, parts_of, tuple(chosen))
+            return Segment(parts_of, tuple(chosen))
     missing = _without_gaps(commits, starts[0] + 1, version)[1]
     base = f"the checkpoint of version {starts[0]}" if starts[0] >= 0 else "the beginning"
     raise SourceError(

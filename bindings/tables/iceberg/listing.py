@@ -110,16 +110,14 @@ def _listed(found: Records) -> list[ListedManifest]:
     content = numbers(CONTENT, 0)
     if not set(content) <= {0, 1}:
         raise SourceError("a manifest has a content that is neither 0 nor 1")
-    columns = (
-        [numbers(k, m) for k, m in ((LENGTH, None), (SPEC, None))],
-        [numbers(k, None) for k in (ADDED_FILES, EXISTING_FILES, ADDED_ROWS, EXISTING_ROWS)],
-    )
+    counts = (ADDED_FILES, EXISTING_FILES, ADDED_ROWS, EXISTING_ROWS)
     rows = zip(
         paths.to_pylist(),
-        *columns[0],
+        numbers(LENGTH, None),
+        numbers(SPEC, None),
         content,
         numbers(SEQUENCE, 0),
-        *columns[1],
+        *(numbers(k, None) for k in counts),
         _summaries(found),
         strict=True,
     )
@@ -158,25 +156,17 @@ def listed_size(manifests: Sequence[Any], snapshot: Any) -> DataSize | None:
         The size, whose parts may be unknown; None if the number of files is unknown.
     """
     data, deletes = ([m for m in manifests if int(m.content) == kind] for kind in (0, 1))
-    files, rows = (
-        [(getattr(m, f"added_{what}_count"), getattr(m, f"existing_{what}_count")) for m in data]
-        for what in ("files", "rows")
-    )
-    if not all(map(_all_known, files)):
+    files = _sum([c for m in data for c in (m.added_files_count, m.existing_files_count)])
+    rows = _sum([c for m in data for c in (m.added_rows_count, m.existing_rows_count)])
+    if files is None:
         return None
-    physical = sum(map(sum, rows)) if all(map(_all_known, rows)) else None
-    if snapshot is not None and snapshot.summary is not None:
-        total_size = snapshot.summary["total-files-size"]
-    else:
-        total_size = "0"
+    summary = None if snapshot is None else snapshot.summary
+    total_size = "0" if summary is None else summary["total-files-size"]
     known = not deletes and total_size is not None and str(total_size).isdigit()
-    return DataSize(
-        sum(map(sum, files)),
-        int(total_size) if known else None,
-        physical,
-        physical if not deletes else None,
-    )
+    return DataSize(files, int(total_size) if known else None, rows, None if deletes else rows)
 
 
-def _all_known(counts: tuple[int | None, ...]) -> bool:
-    return all(c is not None and c >= 0 for c in counts)
+def _sum(counts: Sequence[int | None]) -> int | None:
+    """Return the sum of counts; None if one of them is unknown."""
+    known = [c for c in counts if c is not None and c >= 0]
+    return sum(known) if len(known) == len(counts) else None

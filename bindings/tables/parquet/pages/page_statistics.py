@@ -27,6 +27,7 @@ from skipstone.bindings.tables.parquet.thrift import ThriftError, read_struct
 from skipstone.ir import compute as pc
 from skipstone.ir.arrow import arrow_of, booleans_of, int64_of
 from skipstone.ir.node import Path
+from skipstone.ir.types import is_text
 from skipstone.kernels.decode import footer_loops as at
 from skipstone.kernels.decode.arrays import distinct
 from skipstone.kernels.pack.columns import ColumnStatistics
@@ -281,11 +282,8 @@ def _agree(
     at_page = arrow_of(of_page, of_page >= 0)
     least, greatest, total = (pc.take(a, at_page) for a in of_chunk)
     wrong = np.zeros(len(of_page), np.bool_)
-    if (
-        not pa.types.is_string(arrow_type)
-        and not pa.types.is_large_string(arrow_type)
-        and not _is_bytes(arrow_type)
-    ):
+    is_bytes = pa.types.is_binary(arrow_type) or pa.types.is_large_binary(arrow_type)
+    if not is_text(arrow_type) and not is_bytes:
         wrong |= booleans_of(pc.less(low, least)) | booleans_of(pc.greater(high, greatest))
     firsts = np.cumsum([0, *counts[:-1]])
     summed = np.add.reduceat(int64_of(nulls), firsts)
@@ -295,7 +293,3 @@ def _agree(
     )
     wrong_chunk = np.logical_or.reduceat(wrong | other, firsts)
     return np.asarray(~np.repeat(wrong_chunk, counts), np.bool_)
-
-
-def _is_bytes(arrow_type: pa.DataType) -> bool:
-    return bool(pa.types.is_binary(arrow_type) or pa.types.is_large_binary(arrow_type))
