@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from skipstone.ir import compute as pc
 from skipstone.ir.node import Path
+from skipstone.ir.types import EPOCH_DAY
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
 Numbers: TypeAlias = npt.NDArray[np.generic]
@@ -34,7 +35,6 @@ TEXTS: Final[dict[type, tuple[pa.DataType, ...]]] = {
 MAX_WITHOUT_PANDAS: Final = 1 << 16
 # It holds each value of DECIMAL(38, s), and raises where it would round a longer one.
 WIDE: Final = Context(prec=100, traps=[Inexact])
-EPOCH: Final = date(1970, 1, 1).toordinal()
 ARROW_TYPES: Final = {dtype: arrow for arrow, dtype in DTYPES.items()}
 
 
@@ -206,7 +206,7 @@ def without_pandas(values: Sequence[Any], arrow_type: pa.DataType) -> pa.Array |
     elif given == {bool} and arrow_type == pa.bool_():
         filled, dtype = [bool(v) for v in values], np.dtype(np.bool_)
     elif given == {date} and arrow_type == pa.date32():
-        filled = [0 if v is None else v.toordinal() - EPOCH for v in values]
+        filled = [0 if v is None else v.toordinal() - EPOCH_DAY for v in values]
         dtype = np.dtype(np.int32)
     else:
         return None

@@ -238,11 +238,7 @@ class _Binder:
             return unknown(f"{show(column)} IN (...)", str(e), e.hint)
 
     def member_tests(self, scalar: Node, members: list[char.Member]) -> list[Node]:
-        """Return the conditions that a scalar equals one of several literals.
-
-        Raises:
-            CannotJudge: Spark does not compare them, or the result is not known here.
-        """
+        """Return the conditions that a scalar equals one of several literals."""
         if scalar.op is not Op.LITERAL:
             return member_conditions(scalar, members, self.session)
         assert scalar.dtype is not None

@@ -20,7 +20,7 @@ from skipstone.ir.node import TERMS, Node, Op, Reason, literal, unknown
 from skipstone.ir.session import CannotJudge, Session
 from skipstone.ir.simplify import FALSE, NULL, TRUE, is_in
 from skipstone.ir.text import show
-from skipstone.ir.types import DType, Kind
+from skipstone.ir.types import TEXT, DType, Kind
 
 FLIP: Final = {
     Op.LT: Op.GT,
@@ -180,7 +180,7 @@ def _compare_literal(op: Op, column: Node, lit: Node, session: Session) -> Node:
         return unknown(
             show(Node(op, (column, lit))), f"columns of type {dtype} allow null tests only"
         )
-    if dtype.kind is Kind.STRING and source.kind not in (Kind.STRING, Kind.BINARY):
+    if dtype.kind is Kind.STRING and source.kind not in TEXT:
         return _compare_text(op, column, lit, session)
     digits = (
         len(str(abs(lit.value))) if isinstance(lit.value, int) and source.kind in INTEGER else None

@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
+import numpy as np
+
 from skipstone.ir.node import Node
 from skipstone.ir.session import CannotJudge, Session
 from skipstone.ir.types import DType
@@ -137,6 +139,12 @@ def int_literal(a: Node) -> int:
     if isinstance(a.value, int) and a.dtype is not None and a.dtype.discrete:
         return a.value
     raise CannotJudge("expected an integer literal as argument")
+
+
+def with_unknown(results: Sequence[bytes | None]) -> tuple[Data, Data]:
+    """Return the results of rows as data, and the mask of the unknown ones, which are None."""
+    data = np.array([b"" if v is None else v for v in results], object)
+    return data, np.array([VALUE_UNKNOWN if v is None else 0 for v in results], np.uint8)
 
 
 def only_value(data: Any) -> Any:

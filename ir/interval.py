@@ -12,10 +12,9 @@ import numpy as np
 import pyarrow as pa
 
 from skipstone.ir.function import VALUE_UNKNOWN, Call, Function
-from skipstone.ir.types import DType, Kind
+from skipstone.ir.types import TEXT, DType, Kind
 from skipstone.ir.values import (
     NO,
-    TEXT,
     YES,
     Data,
     Mask,

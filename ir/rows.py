@@ -22,10 +22,9 @@ from skipstone.ir.evaluation.parts import by_values, in_parts
 from skipstone.ir.functions.build import TRUTH, call_of, evaluate
 from skipstone.ir.like import pattern_of
 from skipstone.ir.node import TERMS, Node, Op, Path, Reason, show_path
-from skipstone.ir.types import DType, Kind, from_arrow
+from skipstone.ir.types import TEXT, DType, Kind, from_arrow
 from skipstone.ir.values import (
     NO,
-    TEXT,
     Mask,
     Values,
     constant,

@@ -23,6 +23,8 @@ from skipstone.ir.node import Path
 
 EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 NAIVE_EPOCH: Final = dt.datetime(1970, 1, 1)
+EPOCH_DAY: Final = 719_163  # the ordinal of 1970-01-01 in Python
+FIRST_DATE, LAST_DATE = -719_162, 2_932_896  # the days of the years 1 to 9999, which Python has
 PER_SECOND: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 # Wide enough for any quotient or product of 38-digit decimals that is computed here.
 EXACT: Final = decimal.Context(prec=100, Emin=-9999, Emax=9999)
@@ -129,9 +131,7 @@ class DType:
     @property
     def coded(self) -> bool:
         """True if values exceed a machine word, so that kernels see order-preserving codes."""
-        return self.kind in (Kind.STRING, Kind.BINARY) or (
-            self.kind is Kind.DECIMAL and self.precision > 18
-        )
+        return self.kind in TEXT or (self.kind is Kind.DECIMAL and self.precision > 18)
 
     @property
     def numpy_type(self) -> str:
@@ -194,8 +194,9 @@ DAY_TIME: Final = DType(Kind.INTERVAL, bits=64, unit="us")
 DAYS: Final = DType(Kind.INTERVAL, bits=64, unit="us", name="day")  # only a date keeps its type
 
 
+TEXT: Final = (Kind.STRING, Kind.BINARY)  # kinds whose axis values are bytes
 # Kinds of elements of the arrays that functions take; FLOAT has an order of its own.
-ELEMENTS: Final = (Kind.INT, Kind.BOOL, Kind.DECIMAL, Kind.DATE, Kind.STRING, Kind.BINARY)
+ELEMENTS: Final = (Kind.INT, Kind.BOOL, Kind.DECIMAL, Kind.DATE, *TEXT)
 
 
 def list_type(element: DType) -> DType:
@@ -349,7 +350,7 @@ def to_axis(value: object, dtype: DType) -> int | float | bytes:
             if scaled.is_finite() and scaled == (whole := int(scaled)):
                 return whole
         case Kind.DATE, dt.date() if not isinstance(value, dt.datetime):
-            return value.toordinal() - 719163
+            return value.toordinal() - EPOCH_DAY
         case Kind.TIME, dt.time() if value.tzinfo is None:
             seconds = (value.hour * 60 + value.minute) * 60 + value.second
             ticks, rest = divmod(
@@ -382,8 +383,8 @@ def to_python(axis: object, dtype: DType) -> object:
             return bool(axis)
         case Kind.DECIMAL, int():
             return decimal.Decimal(axis).scaleb(-dtype.scale, EXACT)
-        case Kind.DATE, int() if -719162 <= axis <= 2932896:
-            return dt.date.fromordinal(axis + 719163)
+        case Kind.DATE, int() if FIRST_DATE <= axis <= LAST_DATE:
+            return dt.date.fromordinal(axis + EPOCH_DAY)
         case Kind.TIME, int() if 0 <= axis < 86_400 * PER_SECOND[dtype.unit]:
             micros, rest = divmod(axis * 10**6, PER_SECOND[dtype.unit])
             return axis if rest else (NAIVE_EPOCH + dt.timedelta(microseconds=micros)).time()

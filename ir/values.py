@@ -31,11 +31,10 @@ from skipstone.ir.arrow import (
     ticks_of,
     times_of,
 )
-from skipstone.ir.types import DType, Kind, from_arrow, to_python
+from skipstone.ir.types import TEXT, DType, Kind, from_arrow, to_python
 
 Data: TypeAlias = npt.NDArray[Any]
 Mask: TypeAlias = npt.NDArray[np.bool_]
-TEXT = (Kind.STRING, Kind.BINARY)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -33,7 +33,7 @@ from skipstone.ir.functions.build import cast
 from skipstone.ir.node import Node, Op
 from skipstone.ir.rows import values_of
 from skipstone.ir.session import CannotJudge, Session
-from skipstone.ir.types import DType, Kind, from_arrow
+from skipstone.ir.types import TEXT, DType, Kind, from_arrow
 from skipstone.ir.values import Values, numpy_type_of, to_array, unscaled
 from skipstone.kernels.pack.codes import value_of_key
 from skipstone.kernels.pack.planes import Mask
@@ -153,7 +153,7 @@ def cast_array(array: pa.Array, to: DType, session: Session, name: str = "cast")
         empty = Values(
             to, np.empty(1, numpy_type_of(to)), np.zeros(1, np.bool_), np.zeros(1, np.bool_)
         )
-        empty.data[0] = b"" if to.kind in (Kind.STRING, Kind.BINARY) else 0
+        empty.data[0] = b"" if to.kind in TEXT else 0
         return to_array(empty, len(array))
     node = cast(Node(Op.COLUMN, value=("key",), dtype=source), to, session, name)
     if node.op is Op.UNKNOWN:

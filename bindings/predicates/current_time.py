@@ -16,7 +16,6 @@ from skipstone.ir.node import Name, Node, Op, literal
 from skipstone.ir.text import show
 from skipstone.ir.zones import zone_of
 
-EPOCH: Final = dt.datetime(1970, 1, 1)
 MICROSECOND: Final = dt.timedelta(microseconds=1)
 # Written without parentheses, these are columns if there are columns of these names.
 # Source: Spark, `LiteralFunctionResolution`.
@@ -83,7 +82,7 @@ def _value(n: Node, micros: int, timezone: str, columns: Collection[str]) -> Nod
         return None
     match name:
         case "now" | "current_timestamp":
-            return _written(f"{EPOCH + micros * MICROSECOND}+00:00", ty.TIMESTAMP)
+            return _written(f"{ty.NAIVE_EPOCH + micros * MICROSECOND}+00:00", ty.TIMESTAMP)
         case "unix_timestamp":
             seconds = micros // 1_000_000
             written = literal(seconds, ty.INT32 if seconds < 2**31 else ty.INT64)  # since 2038
@@ -102,7 +101,7 @@ def _written(text: str, dtype: ty.DType) -> Node:
 
 def _local(micros: int, timezone: str) -> dt.datetime:
     """Return the time that clocks in a zone show."""
-    moment = EPOCH.replace(tzinfo=dt.UTC) + micros * MICROSECOND
+    moment = ty.EPOCH + micros * MICROSECOND
     return moment.astimezone(zone_of(timezone)).replace(tzinfo=None)
 
 

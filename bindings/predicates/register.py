@@ -17,8 +17,8 @@ from skipstone.ir.functions.build import ALIASES, LATEST, REGISTERED
 from skipstone.ir.interval import Interval, corners, end, merge, opaque
 from skipstone.ir.node import Node
 from skipstone.ir.session import CannotJudge, Session
-from skipstone.ir.types import DType, Kind, from_arrow, to_axis
-from skipstone.ir.values import NO, TEXT, Data, Mask, filler, numpy_type_of, python_values
+from skipstone.ir.types import TEXT, DType, Kind, from_arrow, to_axis
+from skipstone.ir.values import NO, Data, Mask, filler, numpy_type_of, python_values
 
 Monotone: TypeAlias = Literal["increasing", "decreasing"] | None
 Fn: TypeAlias = Callable[..., Any]
@@ -208,9 +208,7 @@ def _natural(data: Data, dtype: DType) -> Data:
         case Kind.TIMESTAMP:
             return data.astype(np.int64).view(UNITS[dtype.unit])
         case Kind.STRING | Kind.DECIMAL:
-            out = np.empty(len(data), object)
-            out[:] = python_values(data, dtype)
-            return out
+            return np.array(python_values(data, dtype), object)
     return data.copy()
 
 

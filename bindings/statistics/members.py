@@ -16,7 +16,7 @@ import pyarrow as pa
 from skipstone.ir import compute as pc
 from skipstone.ir import types as ty
 from skipstone.ir.arrow import plain
-from skipstone.ir.types import DType, Kind
+from skipstone.ir.types import TEXT, DType, Kind
 
 TypedMembers = tuple[tuple[DType, object], ...]
 
@@ -40,7 +40,7 @@ def typed_array(values: pa.Array | pa.ChunkedArray | npt.NDArray[Any]) -> TypedM
         return None
     null: TypedMembers = ((ty.NULL, None),) if array.null_count else ()
     not_null = array.drop_null()
-    if dtype.kind in (Kind.STRING, Kind.BINARY):
+    if dtype.kind in TEXT:
         # Spark orders strings by their bytes.
         large = pa.large_string() if dtype.kind is Kind.STRING else pa.large_binary()
         keys = pc.unique(not_null.cast(large).cast(pa.large_binary()))

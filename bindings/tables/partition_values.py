@@ -12,6 +12,7 @@ import pyarrow as pa
 from skipstone.bindings.statistics.casts import as_spark, cast_or_null, chunks_of
 from skipstone.ir import compute as pc
 from skipstone.ir.arrow import fill, null_where, python_array
+from skipstone.ir.types import NAIVE_EPOCH
 from skipstone.ir.zones import DAY, to_instant, zone_of
 from skipstone.kernels.decode.arrays import longs
 from skipstone.kernels.decode.arrays import texts as texts_of
@@ -73,31 +74,30 @@ def partition_values(
     out = []
     for chunk in coded.chunks:
         filled = null_where(pc.equal(chunk.dictionary, EMPTY), chunk.dictionary)
-        words = pc.utf8_trim(filled, ASCII_BLANKS)
-        if pa.types.is_integer(arrow_type):  # Arrow also reads hexadecimal numbers, Spark does not
-            is_number = pc.match_substring_regex(words, r"^[+-]?[0-9]+$")
-            words = null_where(pc.invert(is_number), pc.replace_substring_regex(words, r"^\+", ""))
-        elif pa.types.is_floating(
-            arrow_type
-        ):  # Arrow reads NaN with a sign or a payload, Spark does not
-            words = null_where(pc.match_substring_regex(words, r"(?i)[+-]nan|nan\("), words)
-        if pa.types.is_date(arrow_type) or pa.types.is_timestamp(arrow_type):
-            words = _pad_dates(words)
-        if pa.types.is_timestamp(arrow_type):
-            read = _parse_timestamps(words, arrow_type, timezone)
-        elif pa.types.is_decimal(arrow_type):  # Arrow does not notice that an exponent overflows
-            read = pa.concat_arrays(
-                [
-                    pa.nulls(0, arrow_type),
-                    *(as_spark(word or "", arrow_type) for word in words.to_pylist()),
-                ]
-            )
-        else:
-            read = cast_or_null(words, arrow_type).combine_chunks()
-            if pa.types.is_date32(arrow_type):
-                read = _with_far_years(read, words, "D")
+        read = _cast_words(pc.utf8_trim(filled, ASCII_BLANKS), arrow_type, timezone)
         out.append(pc.take(read, chunk.indices))
     return pa.chunked_array([c for o in out for c in chunks_of(o)], arrow_type), empty
+
+
+def _cast_words(words: pa.Array, arrow_type: pa.DataType, timezone: str) -> pa.Array:
+    """Cast trimmed texts; those that have no value, or an unknown one, become NULL."""
+    if pa.types.is_timestamp(arrow_type):
+        return _parse_timestamps(_pad_dates(words), arrow_type, timezone)
+    if pa.types.is_decimal(arrow_type):
+        # Arrow does not notice that an exponent overflows.
+        values = (as_spark(word or "", arrow_type) for word in words.to_pylist())
+        return pa.concat_arrays([pa.nulls(0, arrow_type), *values])
+    if pa.types.is_integer(arrow_type):
+        # Arrow also reads hexadecimal numbers, Spark does not.
+        is_number = pc.match_substring_regex(words, r"^[+-]?[0-9]+$")
+        words = null_where(pc.invert(is_number), pc.replace_substring_regex(words, r"^\+", ""))
+    elif pa.types.is_floating(arrow_type):
+        # Arrow reads NaN with a sign or a payload, Spark does not.
+        words = null_where(pc.match_substring_regex(words, r"(?i)[+-]nan|nan\("), words)
+    elif pa.types.is_date(arrow_type):
+        words = _pad_dates(words)
+    read = cast_or_null(words, arrow_type).combine_chunks()
+    return _with_far_years(read, words, "D") if pa.types.is_date32(arrow_type) else read
 
 
 def is_zoned(texts: Given) -> Given:
@@ -197,11 +197,7 @@ def _instant(local: int, zone: dt.tzinfo) -> int | None:
     if instant is not None or local < WHOLE_MINUTES:
         return instant
     try:
-        offset = (
-            (dt.datetime(1970, 1, 1) + dt.timedelta(microseconds=local))
-            .replace(tzinfo=zone)
-            .utcoffset()
-        )
+        offset = (NAIVE_EPOCH + dt.timedelta(microseconds=local)).replace(tzinfo=zone).utcoffset()
     except OverflowError:
         return None
     return None if offset is None else local - offset // dt.timedelta(microseconds=1)

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from skipstone.ir.types import PER_SECOND, DType, Kind, to_python
+from skipstone.ir.types import PER_SECOND, TEXT, DType, Kind, to_python
 from skipstone.kernels.pack.bounds import Bounds
 from skipstone.kernels.pack.codes import encode, value_of_key
 
@@ -75,7 +75,7 @@ def place(low: Bounds | None, high: Bounds | None, dtype: DType, n: int) -> Plac
         dtype: The column's type, which has an order.
         n: The number of containers.
     """
-    if dtype.kind in (Kind.STRING, Kind.BINARY):
+    if dtype.kind in TEXT:
         return _by_rank(low, high, dtype, n)
     sides = {"min": low, "max": high}
 

@@ -15,7 +15,7 @@ from typing import Final
 
 from skipstone.ir.coercion.literals import instant_of, micros_to, to_float32
 from skipstone.ir.session import CannotJudge, Session
-from skipstone.ir.types import DType, Kind
+from skipstone.ir.types import EPOCH_DAY, DType, Kind
 from skipstone.ir.zones import DAY, to_instant, zone_of
 
 _DATE = re.compile(r"\+?(\d{4,7})(?:-(\d{1,2})(?:-(\d{1,2}))?)?", re.ASCII)
@@ -215,7 +215,7 @@ def _days(m: re.Match[str]) -> int | None:
         date = dt.date(2000 + year, int(m[2] or 1), int(m[3] or 1))
     except ValueError:
         return None
-    days = date.toordinal() - 719163 + 146_097 * (cycles - 5)
+    days = date.toordinal() - EPOCH_DAY + 146_097 * (cycles - 5)
     return None if int(m[1]) == 0 or days >= 2**31 else days
 
 

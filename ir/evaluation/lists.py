@@ -18,8 +18,8 @@ from skipstone.ir.arrow import arrow_of, booleans_of, plain, scalar_of
 from skipstone.ir.function import Call
 from skipstone.ir.functions.build import call_of
 from skipstone.ir.node import Node, Op
-from skipstone.ir.types import DType, Kind, from_arrow
-from skipstone.ir.values import TEXT, Mask, Values, from_array, malformed
+from skipstone.ir.types import TEXT, DType, Kind, from_arrow
+from skipstone.ir.values import Mask, Values, from_array, malformed
 
 Ints = npt.NDArray[np.int64]
 # If a mask holds for fewer than one in this many items, their rows are looked up one by one.

@@ -20,11 +20,11 @@ from skipstone.ir import compute as pc
 from skipstone.ir import types as ty
 from skipstone.ir.arrow import arrow_of, booleans_of, int64_of
 from skipstone.ir.coercion.literals import to_float
-from skipstone.ir.function import VALUE_UNKNOWN, Call
+from skipstone.ir.function import VALUE_UNKNOWN, Call, with_unknown
 from skipstone.ir.functions.arithmetic import exact, half_up, reach, rounded, towards_zero
 from skipstone.ir.interval import Interval, unknown
 from skipstone.ir.session import CannotJudge
-from skipstone.ir.types import DType, Kind
+from skipstone.ir.types import EPOCH_DAY, FIRST_DATE, LAST_DATE, DType, Kind
 from skipstone.ir.values import NO, Data, axis_values_of, numpy_type_of
 from skipstone.ir.zones import DAY, shifts_of
 
@@ -300,9 +300,7 @@ def text_column_to(call: Call, a: Any) -> Any:
 
 
 def _texts(texts: pa.Array) -> Data:
-    out = np.empty(len(texts), object)
-    out[:] = [text.encode() for text in texts.to_pylist()]
-    return out
+    return np.array([text.encode() for text in texts.to_pylist()], object)
 
 
 def _is_null(call: Call, text: str) -> bool:
@@ -317,17 +315,15 @@ def to_text(show: Callable[[Any, DType], str | None]) -> Callable[[Call, Data], 
 
     def point(call: Call, a: Data) -> Any:
         shown = [show(v, call.types[0]) for v in a.tolist()]
-        out = np.empty(len(a), object)
-        out[:] = [b"" if s is None else s.encode() for s in shown]
-        return out, np.array([VALUE_UNKNOWN if s is None else 0 for s in shown], np.uint8)
+        return with_unknown([None if s is None else s.encode() for s in shown])
 
     return point
 
 
 def show_date(days: int, t: DType) -> str | None:
     """Return a date as Spark's text; None beyond the years 1 to 9999."""
-    if -719162 <= days <= 2932896:
-        return (dt.date(1970, 1, 1) + dt.timedelta(days=days)).isoformat()
+    if FIRST_DATE <= days <= LAST_DATE:
+        return dt.date.fromordinal(days + EPOCH_DAY).isoformat()
     return None
 
 
@@ -371,9 +367,7 @@ def show_float(value: float, t: DType) -> str | None:
 def integer_bytes(call: Call, a: Data) -> Any:
     """Cast integers to their bytes, the highest first."""
     size = call.types[0].bits // 8
-    out = np.empty(len(a), object)
-    out[:] = [int(v).to_bytes(size, "big", signed=True) for v in a.tolist()]
-    return out
+    return np.array([int(v).to_bytes(size, "big", signed=True) for v in a.tolist()], object)
 
 
 def text_bytes(call: Call, a: Data) -> Any:

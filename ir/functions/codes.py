@@ -20,8 +20,8 @@ from skipstone.ir.function import VALUE_UNKNOWN, Call, Function, Signature, chec
 from skipstone.ir.functions.text import check_text, map_elements
 from skipstone.ir.node import Node
 from skipstone.ir.session import CannotJudge, Session
-from skipstone.ir.types import DType, Kind
-from skipstone.ir.values import TEXT, Data
+from skipstone.ir.types import TEXT, DType, Kind
+from skipstone.ir.values import Data
 
 WORD: Final = 2**64 - 1
 # Bytes of a line of base64. Some versions of Spark split longer codes into lines.
@@ -61,9 +61,8 @@ def _unhexed(call: Call, a: Data) -> Any:
     for raw in a.tolist():
         digits = raw if len(raw) % 2 == 0 else b"0" + raw
         found.append(bytes.fromhex(digits.decode()) if _HEX.fullmatch(digits) else None)
-    out = np.empty(len(found), object)
-    out[:] = [b"" if v is None else v for v in found]
-    return out, np.array([v is None for v in found], np.bool_)
+    data = np.array([b"" if v is None else v for v in found], object)
+    return data, np.array([v is None for v in found], np.bool_)
 
 
 def _unbase64(call: Call, a: Data) -> Any:

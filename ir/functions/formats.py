@@ -32,6 +32,7 @@ from skipstone.ir.functions.dates import HOUR, SECOND, month_start, months
 from skipstone.ir.interval import Interval, apply
 from skipstone.ir.node import Node
 from skipstone.ir.session import CannotJudge, Session
+from skipstone.ir.types import FIRST_DATE, LAST_DATE
 from skipstone.ir.values import Data
 from skipstone.ir.zones import DAY
 
@@ -55,7 +56,6 @@ NAMES: Final[dict[Part, Data]] = {
     ("E", 4): DAYS_IN_FULL,
 }
 _QUOTED: Final = re.compile("'((?:[^']|'')*)'")
-YEARS: Final = (-719162, 2932896)  # the days of the years 1 to 9999
 
 
 @functools.lru_cache(maxsize=256)
@@ -146,8 +146,7 @@ def _shown(part: Part, clocks: Data) -> list[str]:
 
 
 def _point(call: Call, clocks: Data, pattern: Data) -> Any:
-    first, last = YEARS
-    beyond = (clocks < first * DAY) | (clocks >= (last + 1) * DAY)
+    beyond = (clocks < FIRST_DATE * DAY) | (clocks >= (LAST_DATE + 1) * DAY)
     inside = np.where(beyond, 0, clocks)
     parts = [_shown(p, inside) for p in parts_of(only_value(pattern).decode())]
     out = np.empty(len(inside), object)

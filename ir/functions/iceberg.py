@@ -28,8 +28,8 @@ from skipstone.ir.interval import Interval, apply
 from skipstone.ir.node import Node
 from skipstone.ir.partitioning.transforms import Transform
 from skipstone.ir.session import CannotJudge, Session
-from skipstone.ir.types import DType
-from skipstone.ir.values import TEXT, Data, numpy_type_of
+from skipstone.ir.types import TEXT, DType
+from skipstone.ir.values import Data, numpy_type_of
 
 TIMES: Final = {
     "system.years": "year",

@@ -13,7 +13,14 @@ from typing import Any, Final
 import numpy as np
 
 from skipstone.ir import types as ty
-from skipstone.ir.function import VALUE_UNKNOWN, Call, Function, Signature, check_arity
+from skipstone.ir.function import (
+    VALUE_UNKNOWN,
+    Call,
+    Function,
+    Signature,
+    check_arity,
+    with_unknown,
+)
 from skipstone.ir.functions import text_columns
 from skipstone.ir.functions.arithmetic import number
 from skipstone.ir.functions.text import MAX_LENGTH, Cut, check_text, cut, map_elements
@@ -54,19 +61,11 @@ def _characters(
         return None if result is None else result.encode("utf-8", "surrogateescape")
 
     def point(call: Call, *data: Data) -> Any:
-        return _known_rows(change_row, *data)
+        return with_unknown(map_elements(change_row, *data).tolist())
 
     return Function(
         _typed_signature(types, S, len(types) if least is None else least), point, bad="unknown"
     )
-
-
-def _known_rows(change: Callable[..., bytes | None], *data: Data) -> tuple[Data, Data]:
-    """Apply a function to each row; a row whose result is None is unknown."""
-    results = map_elements(change, *data).tolist()
-    out = np.empty(len(results), object)
-    out[:] = [b"" if v is None else v for v in results]
-    return out, np.array([VALUE_UNKNOWN if v is None else 0 for v in results], np.uint8)
 
 
 def _characters_or_bytes(change: Callable[..., Any], *types: DType, least: int) -> Function:
@@ -84,7 +83,7 @@ def _characters_or_bytes(change: Callable[..., Any], *types: DType, least: int) 
         if call.dtype != ty.BINARY:
             assert of_text.point is not None
             return of_text.point(call, *data)
-        return _known_rows(change, *data)
+        return with_unknown(map_elements(change, *data).tolist())
 
     return Function(signature, point, bad="unknown")
 
@@ -248,13 +247,12 @@ def _join_rows(call: Call, args: tuple[Values, ...]) -> Values:
         np.where(np.broadcast_to(a.valid, n), np.broadcast_to(a.data, n), _NONE).tolist()
         for a in args
     )
-    out = np.empty(n, object)
-    out[:] = [
+    joined = [
         b"" if sep is None else sep.join(v for v in row if v is not None)
         for sep, *row in zip(by, *parts, strict=True)
     ]
     may_raise = functools.reduce(np.logical_or, (a.may_raise for a in args))
-    return Values(S, out, args[0].valid, may_raise)
+    return Values(S, np.array(joined, object), args[0].valid, may_raise)
 
 
 def _join_interval(call: Call, args: tuple[Interval, ...]) -> Interval:

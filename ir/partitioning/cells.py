@@ -24,11 +24,11 @@ import pyarrow as pa
 
 from skipstone.ir.coercion.pullback import Span
 from skipstone.ir.coercion.thresholds import against_span, never
-from skipstone.ir.like import pattern_of
+from skipstone.ir.like import pattern_of, quoted
 from skipstone.ir.node import Node, Op, literal
-from skipstone.ir.partitioning.transforms import TEXT, TIME, Transform
+from skipstone.ir.partitioning.transforms import TIME, Transform
 from skipstone.ir.simplify import is_in
-from skipstone.ir.types import STRING, DType, Kind
+from skipstone.ir.types import STRING, TEXT, DType, Kind
 
 OPPOSITE: Final = {Op.LT: Op.GE, Op.LE: Op.GT, Op.GT: Op.LE, Op.GE: Op.LT}
 MIRROR: Final = {Op.AND: Op.OR, Op.OR: Op.AND}
@@ -133,12 +133,9 @@ def _number_condition(
         return partitions.among([v for v in _members(leaf) if isinstance(v, int)])
     v = leaf.args[1].value
     assert isinstance(v, int)
-    return {
-        Op.LT: lambda: partitions.up_to(v - 1),
-        Op.LE: lambda: partitions.up_to(v),
-        Op.GT: lambda: partitions.since(v + 1),
-        Op.GE: lambda: partitions.since(v),
-    }[op]()
+    if op in (Op.LT, Op.LE):
+        return partitions.up_to(v - 1 if op is Op.LT else v)
+    return partitions.since(v + 1 if op is Op.GT else v)
 
 
 class _PartitionValues:
@@ -273,9 +270,7 @@ def _like_or_equal(column: Node, head: list[str | None], more: bool) -> Node:
         return Node(Op.EQ, (column, literal(text, STRING)))
     if not head:
         return non_null(column)
-    pattern = "".join("_" if c is None else "\\" + c if c in "%_\\" else c for c in head) + (
-        "%" if more else ""
-    )
+    pattern = "".join("_" if c is None else quoted(c) for c in head) + ("%" if more else "")
     return Node(Op.LIKE, (column, literal(pattern.encode(), STRING)), "\\")
 
 

@@ -18,9 +18,8 @@ from skipstone.ir import compute as pc
 from skipstone.ir.arrow import arrow_of, booleans_of
 from skipstone.ir.errors import UnsupportedForm
 from skipstone.ir.partitioning.murmur import hash_bytes, hash_longs
-from skipstone.ir.types import DATE, INT32, PER_SECOND, DType, Kind
+from skipstone.ir.types import DATE, INT32, PER_SECOND, TEXT, DType, Kind
 
-TEXT: Final = (Kind.STRING, Kind.BINARY)
 TIME: Final = ("year", "month", "day", "hour")
 SOURCES: Final = {
     "bucket": (Kind.INT, Kind.DECIMAL, Kind.DATE, Kind.TIMESTAMP, *TEXT),

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from skipstone.ir import compute as pc
 from skipstone.ir.arrow import bitmap, known_of, numbers_of, plain, ticks_of, whole
-from skipstone.ir.types import EXACT, PER_SECOND, DType, Kind, from_arrow
+from skipstone.ir.types import EXACT, PER_SECOND, TEXT, DType, Kind, from_arrow
 from skipstone.kernels.pack.planes import Mask
 
 Side = Literal["min", "max"]
@@ -52,7 +52,7 @@ def bounds_of(array: Given, dtype: DType, side: Side) -> Bounds | None:
     source = from_arrow(array.type)
     if array.null_count == len(array) or not dtype.ordered:
         return None
-    if dtype.kind in (Kind.STRING, Kind.BINARY):
+    if dtype.kind in TEXT:
         return _text(array, dtype) if source.kind is dtype.kind else None
     if dtype.kind is Kind.DECIMAL:
         return _decimals(array, source, dtype)

@@ -22,8 +22,8 @@ from skipstone.ir.interval import Interval, apply, end, opaque, point
 from skipstone.ir.lower import Program, Want, condition_of
 from skipstone.ir.merge import merge
 from skipstone.ir.node import Node, Op
-from skipstone.ir.types import DType, Kind
-from skipstone.ir.values import NO, TEXT, Data, Mask, numpy_type_of
+from skipstone.ir.types import TEXT, DType, Kind
+from skipstone.ir.values import NO, Data, Mask, numpy_type_of
 from skipstone.kernels.pack.bounds import Bounds
 from skipstone.kernels.pack.codes import Dictionary, key_of, value_of_key
 from skipstone.kernels.pack.columns import Column, column_of

@@ -31,6 +31,7 @@ from skipstone.bindings.location import (
 from skipstone.bindings.plans.work import Meter
 from skipstone.bindings.tables.delta.segment import COMMIT, versions
 from skipstone.ir.errors import SourceError, describe_error
+from skipstone.ir.types import EPOCH
 
 # The time (ns) and size of a commit. On a local file system anyone can set a file's time, so there
 # the inode and the time of its last change follow, which nobody can set.
@@ -193,6 +194,17 @@ def version_at(
         )
     if when.tzinfo is None:
         raise SourceError(f"{uri}: version={version!r} names no time zone; add one, such as +00:00")
+    return _version_as_of(listed, when, fs, uri)
+
+
+def _version_as_of(
+    listed: Sequence[pafs.FileInfo], when: datetime.datetime, fs: pafs.FileSystem, uri: str
+) -> int:
+    """Return the last version at or before a time.
+
+    Raises:
+        SourceError: there is no such version.
+    """
     commits = sorted(
         ((int(m[1]), i) for i in listed if (m := COMMIT.fullmatch(i.base_name))),
         key=lambda pair: pair[0],
@@ -253,7 +265,6 @@ def _stamp_in(commit: pafs.FileInfo, fs: pafs.FileSystem) -> int | None:
     return int(m[1]) if m else None
 
 
-EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 MILLISECOND: Final = datetime.timedelta(milliseconds=1)
 COMMIT_TIMESTAMP: Final = re.compile(rb'"inCommitTimestamp"\s*:\s*(\d+)')
 

@@ -23,7 +23,7 @@ from skipstone.ir.cached import cached_property
 from skipstone.ir.errors import SourceError, counted
 from skipstone.ir.node import Path, show_path
 from skipstone.ir.outcome import Verdict
-from skipstone.ir.types import Kind
+from skipstone.ir.types import TEXT
 from skipstone.kernels.pack.planes import Mask, Verdicts
 
 if TYPE_CHECKING:
@@ -143,11 +143,7 @@ class IcebergFiles(CompleteTable):
         Source: Iceberg, `AggregateEvaluator`.
         """
         leaf = self.statistics.leaf(path)
-        exact = (
-            leaf is not None
-            and leaf.dtype.kind not in (Kind.STRING, Kind.BINARY)
-            and leaf.dtype.unit != "ns"
-        )
+        exact = leaf is not None and leaf.dtype.kind not in TEXT and leaf.dtype.unit != "ns"
         if path[0] not in self.partition_columns:
             occurs = self._all_live & exact
         else:

@@ -14,11 +14,11 @@ import pyarrow as pa
 
 from skipstone.bindings.tables.parquet.heads import Head
 from skipstone.ir.arrow import dtype_of
+from skipstone.ir.types import FIRST_DATE, LAST_DATE
 from skipstone.ir.zones import GREGORIAN, SETTLED
 
 UNITS: Final = {"milliseconds": "ms", "microseconds": "us", "nanoseconds": "ns"}
 POWERS: Final = {"s": 0, "ms": 3, "us": 6, "ns": 9}
-FIRST_DAY, LAST_DAY = -719_162, 2_932_896  # the days that Python's date can hold
 
 
 class Encoding(NamedTuple):
@@ -79,7 +79,7 @@ def _encoding(physical: str, length: int, logical: str, arrow_type: pa.DataType)
         case "INT32" | "INT64", "None" | "Int" if t.is_integer(arrow_type):
             return _integer_encoding(int(physical[3:]), logical_type, arrow_type)
         case "INT32", "Date" if t.is_date32(arrow_type):
-            return Encoding("i4", FIRST_DAY, LAST_DAY, settled=GREGORIAN)
+            return Encoding("i4", FIRST_DATE, LAST_DATE, settled=GREGORIAN)
         case "INT32" | "INT64", "Time" if (
             t.is_time(arrow_type) and UNITS.get(logical_type["timeUnit"]) == arrow_type.unit
         ):

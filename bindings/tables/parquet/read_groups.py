@@ -45,11 +45,7 @@ from skipstone.bindings.tables.read import (
     parquet_file,
     read_in_order,
 )
-from skipstone.bindings.tables.table_columns import (
-    file_names,
-    to_table_columns,
-    to_table_type,
-)
+from skipstone.bindings.tables.table_columns import file_names, to_table_columns, to_table_type
 from skipstone.bindings.tables.unchanged import check_opened, check_row_counts, check_unchanged
 from skipstone.ir.errors import SourceError, StaleFile, UnsupportedForm, describe_error
 from skipstone.ir.node import columns_of
@@ -75,11 +71,7 @@ def tasks_of(table: ParquetTable, wanted: RowSelection, plan: Plan) -> Tasks:
     """
     each, containers, sizes = tasks_in(table, plan)
     reader = GroupReader(
-        wanted,
-        table.filesystem,
-        table.schema,
-        table.partition_columns,
-        plan.timezone,
+        wanted, table.filesystem, table.schema, table.partition_columns, plan.timezone
     )
     return Tasks(reader, each, containers, sizes)
 

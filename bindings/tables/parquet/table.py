@@ -46,7 +46,7 @@ from skipstone.bindings.tables.unchanged import check_unchanged
 from skipstone.ir.arrow import booleans_of, fill, int64_of
 from skipstone.ir.errors import SourceError, counted
 from skipstone.ir.node import Path
-from skipstone.ir.types import Kind
+from skipstone.ir.types import TEXT
 from skipstone.kernels.decode.arrays import distinct
 from skipstone.kernels.settings import ProgressSetting
 
@@ -171,7 +171,7 @@ class ParquetTable(Table, CompleteTable):
             Two masks, shape (n,): for the minima and for the maxima.
         """
         leaf = self.statistics.leaf(path)
-        whole = leaf is not None and leaf.dtype.kind not in (Kind.STRING, Kind.BINARY)
+        whole = leaf is not None and leaf.dtype.kind not in TEXT
         if not whole or path[0] not in self.partition_columns:
             exact = self.statistics.extras(path)
         else:
