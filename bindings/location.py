@@ -87,7 +87,8 @@ def path_text(where: Any) -> str:
         name = getattr(where, "name", None)
         way_out = f"give its path, {shown(name)}" if isinstance(name, str) else "give a path"
         raise SourceError(f"an open file ({type(where).__name__}) is not a path; {way_out}")
-    rows = hasattr(where, "shape") or hasattr(where, "schema")
+    kind = type(where)  # asking a LazyFrame itself for its schema may take long, and warns
+    rows = hasattr(kind, "shape") or hasattr(kind, "schema")
     way_out = "; rows in memory need no scan: write them to a Parquet file" if rows else ""
     raise SourceError(
         f"{type(where).__name__} is not a path; expected a file, a folder, a glob, or a list of "

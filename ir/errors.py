@@ -221,7 +221,8 @@ def unknown_column(
     listed = names if len(names) <= MAX_NAMES else [n for _, n in near[:MAX_NAMES]]
     shown = ", ".join(map(repr, listed)) + more
     hint = near[0][1] if near and near[0][0] >= MIN_LIKENESS else None
-    if hint is None and (last := name.rpartition(".")[2]) in names:  # after an alias of the table
-        hint = last
+    before, _, last = name.rpartition(".")
+    if last in names and not any(n.startswith(f"{before}.") for n in names):
+        hint = last  # after the table's name or an alias of it
     tail = f" Did you mean {hint!r}?" if hint else ""
     return UnknownColumn(f"{by} names {name!r}; {whose} {shown or 'no columns'}.{tail}")

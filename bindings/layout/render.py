@@ -94,15 +94,19 @@ def sections(advice: Advice) -> Iterator[Section]:
 
 
 def _layouts(advice: Advice) -> Section:
+    in_files = advice.unit == "files"  # the containers are files
     return Section(
         f"Layouts, predicted from {advice.source}",
-        ("layout", "bytes read", "of table", f"{advice.unit} read", "files read"),
+        (
+            "layout", "bytes read", "of table",
+            *(() if in_files else (f"{advice.unit} read",)), "files read",
+        ),
         [
             (
                 _named(e),
                 "unknown" if advice.bytes is None else shown_bytes(e.share * advice.bytes),
                 f"{e.share:.1%}",
-                f"{e.containers:,.1f}",
+                *(() if in_files else (f"{e.containers:,.1f}",)),
                 f"{e.files:,.1f}",
             )
             for e in (advice.current, *advice.candidates[:MAX_ROWS])
@@ -111,8 +115,8 @@ def _layouts(advice: Advice) -> Section:
             *_more(len(advice.candidates) - MAX_ROWS, "layouts"),
             "Each row shows what a query reads on average.",
         ],
-        numbers=4,
-    )
+        numbers=3 if in_files else 4,
+    )  # fmt: skip
 
 
 def _named(e: Estimate) -> str:

@@ -64,11 +64,15 @@ def print_advice(
         timezone=timezone,
     )
     if queries is not None and not advice.queries and advice.unread:
-        text, why = advice.unread[0]
-        raise SourceError(
-            f"{queries}: none of the {len(advice.unread):,} parts of the workload could be used; "
-            f"the first is {clip(text)!r}: {why}"
-        )
+        (text, why), parts = advice.unread[0], len(advice.unread)
+        if parts == 1:
+            found = f"the workload's only part, {clip(text)!r}, cannot be used: {why}"
+        else:
+            found = (
+                f"none of the {parts:,} parts of the workload could be used; "
+                f"the first is {clip(text)!r}: {why}"
+            )
+        raise SourceError(f"{queries}: {found}")
     if html is not None:
         try:
             Path(html).write_text(advice.to_html(), encoding="utf-8")

@@ -110,7 +110,7 @@ class InOrder(click.Group):
 @click.group(
     cls=InOrder,
     no_args_is_help=True,
-    context_settings={"show_default": True},
+    context_settings={"show_default": True, "help_option_names": ["-h", "--help"]},
     help="Find the files and row groups that can hold a matching row, from statistics alone.",
 )
 @click.option(
@@ -236,8 +236,8 @@ def draw_map(
 )  # fmt: skip
 @click.option("--sample", is_flag=True, help="Predict from a sample of rows, not from statistics.")
 @click.option(
-    "--sample-rows", type=click.IntRange(min=0), default=0,
-    help="How many rows to sample; implies --sample.", show_default=False,
+    "--sample-rows", type=click.IntRange(min=1),
+    help="How many rows to sample; implies --sample.",
 )  # fmt: skip
 @click.option("--name", help="The table's name in queries and in Spark.")
 @click.option("--html", help="Write the report to an HTML file.", metavar="FILE")
@@ -246,8 +246,9 @@ def draw_map(
 @json_option
 @opening_options
 def advise(
-    paths: Sequence[str], queries: str | None, sample: bool, sample_rows: int, name: str | None,
-    html: str | None, timezone: str, keep_unreadable: bool, as_json: bool, opening: Opening,
+    paths: Sequence[str], queries: str | None, sample: bool, sample_rows: int | None,
+    name: str | None, html: str | None, timezone: str, keep_unreadable: bool, as_json: bool,
+    opening: Opening,
 ) -> None:  # fmt: skip
     """Recommend columns to cluster a table by, and predict what its queries would read."""
     from skipstone.bindings.layout.advise import ROWS

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import atexit
+import codecs
 import gc
+import io
 import os
+import re
 import sys
 import threading
-from typing import Final
+import warnings
+from typing import Final, TextIO
 
-from skipstone.ir.errors import SkipstoneError, UnknownColumn
+from skipstone.ir.errors import SkipstoneError, SkipstoneWarning, UnknownColumn
 
 # Shells take quotes away: -w 'city = 'Oslo'' arrives as city = Oslo.
 QUOTES: Final = """put text in single quotes: --where "city = 'Oslo'\""""
+# What precedes a value, and a bare word.
+BARE_WORD: Final = re.compile(r"(?:[=<>]|\b(?:IN\s*\(|LIKE\s))\s*[^\W\d]", re.IGNORECASE)
+# What we print beyond ASCII -> its form where the encoding lacks it.
+PLAIN: Final = {"├": "|", "└": "`", "│": "|", "─": "-", "→": "->", "…": "...", "–": "-"}
 
 
 def main() -> None:
@@ -27,7 +35,9 @@ def main() -> None:
             f'skipstone: the command line needs click and rich ({e}): pip install "skipstone[cli]"'
         )
     try:
-        app()
+        with warnings.catch_warnings():
+            warnings.showwarning = _show_warning
+            app()
     except SkipstoneError as e:
         text = f"{type(e).__name__}: {e}"
         print(f"skipstone: {text}", file=sys.stderr)
@@ -42,6 +52,7 @@ def run() -> None:
     That takes Python 0.1 s after NumPy and pyarrow were imported. If a thread is left, or the
     output cannot be written, the process ends as usual.
     """
+    _print_in_any_encoding()
     gc.set_threshold(20_000)  # most objects of a command are its modules', which stay
     code: str | int | None = 0
     try:
@@ -60,8 +71,44 @@ def run() -> None:
 
 
 def _may_be_text(error: str) -> bool:
-    """Return True if a condition names a column that is like no other, and not in backquotes."""
-    return "predicate names" in error and "Did you mean" not in error and "`" not in error
+    """Return True if a condition names a column that is like no other, and has a bare value.
+
+    The condition stands below the message.
+    """
+    message, _, condition = error.partition("\n")
+    unlike = "predicate names" in message and "Did you mean" not in message
+    return unlike and "`" not in error and BARE_WORD.search(condition) is not None
+
+
+def _show_warning(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int,
+    file: TextIO | None = None, line: str | None = None,
+) -> None:  # fmt: skip
+    """Print a warning of our own as the errors are, and any other as Python does."""
+    if issubclass(category, SkipstoneWarning):
+        print(f"skipstone: {message}", file=sys.stderr)
+    else:
+        (file or sys.stderr).write(
+            warnings.formatwarning(message, category, filename, lineno, line)
+        )
+
+
+def _print_in_any_encoding() -> None:
+    """Let standard output print in plain characters what its encoding lacks."""
+    codecs.register_error("skipstone.plain", _plainly)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="skipstone.plain")
+
+
+def _plainly(error: UnicodeError) -> tuple[str, int]:
+    """Return plain characters for those that an encoding lacks, as codecs ask for them."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    lacking = error.object[error.start : error.end]
+    plain = (
+        PLAIN.get(ch) or ch.encode("ascii", errors="backslashreplace").decode() for ch in lacking
+    )
+    return "".join(plain), error.end
 
 
 if __name__ == "__main__":

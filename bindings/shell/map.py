@@ -34,6 +34,8 @@ def draw(
         raise
     except OSError as e:
         place = "a temporary folder" if output is None else output
-        raise SourceError(f"{place}: the map cannot be written ({describe_error(e)})") from None
+        raise SourceError(
+            f"{place}: the map cannot be written ({describe_error(e)}); name another file"
+        ) from None
     print(f"{title_of(made.picture)}, columns: {', '.join(made.columns)}", file=sys.stderr)
     print(written)

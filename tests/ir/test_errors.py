@@ -33,6 +33,8 @@ def test_causes_stay_on_one_bounded_line():
 
 def test_a_name_after_an_alias_of_the_table():
     assert str(unknown_column("t.x", ["x", "y"])).endswith("has 'x', 'y'. Did you mean 'x'?")
+    assert str(unknown_column("flights.dest", FLIGHTS)).endswith("Did you mean 'dest'?")
+    assert str(unknown_column("a.c", ["a.b", "c"])).endswith("Did you mean 'a.b'?")
 
 
 FLIGHTS = [

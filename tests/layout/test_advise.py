@@ -166,6 +166,16 @@ def test_the_report_in_all_forms(table):
         assert part in str(advice) and part in page
 
 
+def test_a_table_whose_containers_are_files_has_one_column_of_them(tmp_path):
+    deltalake = pytest.importorskip("deltalake")
+    for k in range(4):
+        deltalake.write_deltalake(tmp_path, ROWS[k::4], mode="append")
+    text = str(ss.scan(tmp_path).advise(["user = 17"]))
+    heading = next(line for line in text.splitlines() if line.startswith("layout "))
+    assert heading.split("  ")[0] == "layout" and heading.count("files read") == 1
+    assert heading.rstrip().endswith("of table  files read")
+
+
 def test_problems_are_named(tmp_path):
     words = pa.table({"s": ["x" * 40 + str(i % 9) for i in range(1000)], "y": list(range(1000))})
     pq.write_table(words.slice(0, 500), tmp_path / "0.parquet", write_statistics=False)

@@ -188,7 +188,8 @@ def test_a_map_that_cannot_be_written(data, tmp_path, name):
         pytest.importorskip("matplotlib")
     result = run("map", data, "-o", str(tmp_path / "none" / name))
     assert result.returncode == 2
-    assert re.fullmatch(r".*none/m\.\w+: the map cannot be written \(File.*\)\n", result.stderr)
+    message = r".*none/m\.\w+: the map cannot be written \(File.*\); name another file\n"
+    assert re.fullmatch(message, result.stderr)
 
 
 @pytest.mark.parametrize("scale", ["0", "-1"])

@@ -4,6 +4,7 @@ import pathlib
 import re
 
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
@@ -61,7 +62,8 @@ def test_a_name_of_a_catalog_without_the_catalog():
 
 
 def test_rows_in_memory_are_no_location():
-    for rows in (pa.table({"x": [1]}), pd.DataFrame({"x": [1]})):
+    frames = (pd.DataFrame({"x": [1]}), pl.LazyFrame({"x": [1]}))  # a warning would be an error
+    for rows in (pa.table({"x": [1]}), *frames):
         with pytest.raises(ss.SourceError, match="rows in memory need no scan: write them to"):
             ss.scan(rows)
 
