@@ -368,6 +368,8 @@ def missing(where: Any, expected: str, fs: pafs.FileSystem) -> SourceError:
             expected = "the URI as text, as pathlib drops one of its slashes"
     elif folded is not None and folded[1] == "dbfs":
         expected = "the path below /dbfs, where Databricks mounts dbfs:/"
+    elif (braces := re.search(r"\{[^/{}]*,[^/{}]*\}", text)) is not None:
+        expected = f"a list of paths or globs, as a glob has no {braces[0]}"
     relative = isinstance(fs, pafs.LocalFileSystem) and not os.path.isabs(os.path.expanduser(text))
     inside = f" in {shown(os.getcwd())}" if relative and scheme_of(text) is None else ""
     return SourceError(f"{shown(text)} does not exist{inside}; expected {expected}")

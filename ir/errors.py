@@ -75,7 +75,7 @@ class UnknownColumn(PredicateError):
 
 
 class UnknownFunction(PredicateError):
-    """A predicate calls a function that does not exist, but one of a similar name does."""
+    """A predicate calls a function that does not exist: a misspelt one, or one of Python."""
 
 
 class AmbiguousColumn(PredicateError):

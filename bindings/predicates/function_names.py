@@ -14,6 +14,8 @@ from skipstone.ir.functions.build import ALIASES, LATEST
 from skipstone.ir.functions.spark_names import SPARK_NAMES
 from skipstone.ir.node import Node, Op
 
+# Python's repr of a value in an f-string: datetime.datetime(2024, 1, 31), np.int64(5).
+PYTHON: Final = re.compile(r"(?:datetime|np|numpy|pd|pandas)\.\w+")
 MIN_LETTERS: Final = 3  # shorter names are close to everything
 # In shorter names, replacing a letter usually gives another word: lake, like.
 MIN_LETTERS_TO_REPLACE: Final = 6
@@ -31,10 +33,18 @@ def check_functions(node: Node, text: str | None = None) -> None:
         text: The predicate's text, in which the error points at the name.
 
     Raises:
-        UnknownFunction: there is no such function, but one whose name differs in a letter or two.
+        UnknownFunction: there is no such function, but one whose name differs in a letter or two;
+            or a value was put into the text as Python writes it.
     """
     for n in node.walk():
         if n.op is Op.CALL and isinstance(n.value, str) and not is_function(n.value):
+            if PYTHON.fullmatch(n.value):
+                error = UnknownFunction(
+                    f"predicate calls {clip(n.value)!r}, a name of Python; write the value in SQL, "
+                    "such as 5 or TIMESTAMP '2024-01-31 12:00:00', or use a filter such as "
+                    "[('x', '>=', value)]"
+                )
+                raise error if text is None else error.at(text, _position(n.value, text))
             near = near_function(n.value)
             if near is not None:
                 name = clip(n.value)

@@ -47,6 +47,12 @@ ADVICE: Final = tuple(
 )
 
 
+# Two words that may be one name with a blank; then, what compares it.
+_TWO_WORDS: Final = re.compile(r"([^\W\d]\w*) +([^\W\d]\w*)\s*\Z")
+_COMPARES: Final = re.compile(r"[=<>!]|(?:IS|IN|LIKE|BETWEEN)\b", re.IGNORECASE)
+MAX_NAME: Final = 100  # characters of such a name
+
+
 def unclosed(text: str) -> PredicateSyntaxError:
     """Return the error for a string, a quoted name or a comment that is not closed."""
     opened = next((m for m in _CLOSED.finditer(text) if m[2]), None)
@@ -116,9 +122,17 @@ def syntax_error(
             what = "an operand is missing here"
         elif what.startswith(("Expected table name", "Invalid expression")):
             what = "this is not expected here"
-        if (advice := _advice(text, position)) is not None:
+        if (advice := _advice(text, position) or _blank(text, position)) is not None:
             what = f"{what}; {advice}"
     return PredicateSyntaxError(f"cannot read the predicate: {what}", text, position)
+
+
+def _blank(text: str, position: int) -> str | None:
+    """Return what to write if a comparison follows two words that may be one name."""
+    words = _TWO_WORDS.search(text[max(0, position - MAX_NAME) : position])
+    if words is None or _COMPARES.match(text, position) is None:
+        return None
+    return f"write a name that has blanks in backticks: {quoted_name(f'{words[1]} {words[2]}')}"
 
 
 def _advice(text: str, position: int) -> str | None:

@@ -355,7 +355,7 @@ def _list_glob(
     start = "/".join(parts[:first]) or "/"
     listed = _list_remote_folder(fs, start, start, meter)
     if listed is None and info_at(fs, start, start).type != pafs.FileType.Directory:
-        raise SourceError(f"{shown(pattern)}: the folder {shown(start)} does not exist")
+        raise missing(start, f"the folder in which the glob {shown(pattern)} begins", fs)
     infos, etags = listed or list_folder(fs, start, meter)
     return (
         [

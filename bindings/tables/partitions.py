@@ -100,8 +100,8 @@ def partition_fields(
         first = first or (path, own)
         if [k.lower() for k in own] != [k.lower() for k in first[1]]:
             raise SourceError(
-                f"{path} has the partition columns {_names(own)}, and {first[0]} has "
-                f"{_names(first[1])}; expected the same in all files: scan them one by one"
+                f"{path} has {_names(own)}, and {first[0]} has {_names(first[1])}; expected the "
+                "same in all folders of one table: scan each table by itself"
             )
         for k, v in zip(first[1], own.values(), strict=True):
             texts.setdefault(k, set()).update(() if v is None else (v,))
@@ -117,7 +117,8 @@ def partition_fields(
 
 
 def _names(texts: Iterable[str]) -> str:
-    return ", ".join(texts) or "none"
+    names = ", ".join(texts)
+    return f"the partition columns {names}" if names else "no partition columns"
 
 
 def common_type(texts: Iterable[str]) -> pa.DataType:

@@ -18,7 +18,16 @@ def of(predicate):
     return ss.PruningPredicate(predicate, SCHEMA)
 
 
+PYTHON = ss.UnknownFunction
 MISTAKES = [
+    (lambda: of("my col > 1000"), ss.PredicateSyntaxError, "has blanks in backticks: `my col`"),
+    (lambda: of("x = 1 AND my col IS NULL"), ss.PredicateSyntaxError, "backticks: `my col`"),
+    (lambda: of("t > datetime.datetime(2024, 1, 1)"), PYTHON, "'datetime.datetime'.* of Python"),
+    (
+        lambda: of("x IN (np.int64(1), np.int64(2))"),
+        PYTHON,
+        r"'np.int64'.*\[\('x', '>=', value\)\]",
+    ),
     (lambda: bool(col("x") == 1), TypeError, "write & | ~"),
     (lambda: 1 < col("x") < 3, TypeError, "write & | ~"),
     (lambda: col("x") == {1: 2}, ss.PredicateError, "is not a literal; expected"),

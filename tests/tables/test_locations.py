@@ -64,6 +64,7 @@ def here(tmp_path_factory):
         pq.write_table(rows, root / f"{name}.parquet", row_group_size=10)
     (root / "mixed" / "notes.csv").write_text("a,b\n")
     (root / "cut.parquet").write_bytes((root / "plain/t.parquet").read_bytes()[:200])
+    (root / "zero.parquet").touch()
     (root / "ice/metadata/00000-a.metadata.json").write_text("{")
     (root / "loop").symlink_to(root / "loop")
     (root / "dangling").symlink_to(root / "nothing")
@@ -336,7 +337,8 @@ MESSAGES = [
         "mixed",
         r'notes\.csv: not a whole Parquet file.*convert it.*on_error="keep"',
     ),
-    ("parquet", "cut.parquet", 'on_error="keep"'),
+    ("parquet", "cut.parquet", "a list of the other files, or keep it in plans by scan"),
+    ("parquet", "zero.parquet", "zero.parquet: the file is empty"),
     ("delta", "plain", "not a Delta table.*; scan opens tables of every format"),
     ("delta", "none", "none does not exist; expected the folder of a Delta table"),
     ("iceberg", "plain", "not an Iceberg table"),

@@ -25,6 +25,8 @@ def test_a_relative_path_is_shown_with_the_current_folder(tmp_path, monkeypatch)
 
 #    where              message
 NAMES = [
+    ("/no/k={1,2}/*",   r"expected a list of paths or globs, as a glob has no \{1,2\}"),
+    ("ftp://host/t",    "no file system is known for ftp; expected one of abfs"),
     ("s3:/bucket/t",    "does not exist.*; expected two slashes after s3:"),
     (pathlib.Path("s3://b/t"), "does not exist.*; expected the URI as text, as pathlib drops"),
     ("dbfs:/mnt/t",     "expected the path below /dbfs, where Databricks mounts dbfs:/"),

@@ -55,7 +55,7 @@ def test_versions_of_a_delta_table(delta):
         assert ss.scan_delta(delta, version).version == 1
     soon = dt.datetime.now(dt.UTC) + dt.timedelta(days=1)
     assert ss.scan(delta, version=soon).version == ss.scan(delta, version=soon.isoformat()).version
-    with pytest.raises(ss.SourceError, match=r"there is no version 9; there are 0 to 3$"):
+    with pytest.raises(ss.SourceError, match=r"there is no version 9; expected 0 to 3$"):
         ss.scan(delta, version=9)
     with pytest.raises(ss.SourceError, match="version='v1'; expected a number, a time"):
         ss.scan(delta, version="v1")
@@ -89,7 +89,7 @@ def test_versions_of_an_iceberg_table(iceberg):
 def test_the_main_branch_of_a_table_without_snapshots(tmp_path):
     table = make(tmp_path / "ice", pa.schema([("x", pa.int64())]))
     assert ss.scan(table, version="main").num_files == 0
-    with pytest.raises(ss.SourceError, match="no branch or tag 'v1'; there are none"):
+    with pytest.raises(ss.SourceError, match="no branch or tag 'v1'; the table has none"):
         ss.scan(table, version="v1")
 
 

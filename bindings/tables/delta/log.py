@@ -182,7 +182,7 @@ def version_at(
     if isinstance(version, numbers.Integral) and not isinstance(version, bool):
         if not 0 <= version <= available[-1]:
             some = f"{available[0]} to {available[-1]}" if available[1:] else f"{available[0]}"
-            raise SourceError(f"{uri}: there is no version {version}; there are {some}")
+            raise SourceError(f"{uri}: there is no version {version}; expected {some}")
         return int(version)
     try:
         when = datetime.datetime.fromisoformat(version) if isinstance(version, str) else version
@@ -300,6 +300,8 @@ def _file_system(uri: str, options: Mapping[str, str]) -> tuple[pafs.FileSystem,
     try:
         return pafs.PyFileSystem(DeltaStorageHandler(uri, dict(options))), ""
     except (DeltaError, OSError, ValueError, TypeError) as e:
+        if scheme not in KNOWN and "unknown scheme" in str(e).lower():
+            raise unreachable(uri, e) from e
         raise SourceError(
             f"{shown(uri)}: the storage cannot be reached ({describe_error(e)}); "
             "check the URI and storage_options="

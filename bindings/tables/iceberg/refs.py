@@ -52,7 +52,7 @@ def snapshot_of(table: Any, wanted: int | str | None) -> tuple[Any, Any]:
         raise SourceError(
             f"{table.location()}: there is no "
             + (f"branch or tag {clip(repr(wanted))}" if number is None else f"snapshot {number}")
-            + f"; there are {_shown_refs(refs) or 'none'}"
+            + f"; the table has {_shown_refs(refs) or 'none'}"
             + (f"; of {len(snapshots)} snapshots, the latest are {latest}" if snapshots else "")
         )
     return found, _schema_of(table, found)

@@ -53,7 +53,7 @@ GROUP: Final = 8  # full blocks that are parsed together, by all threads
 OPEN_BLOCKS: Final = 4  # left open, so that plans of small tables decompress nothing; 2 MB each
 _asked = 0  # bytes of footers that this process was asked to read
 WAY_OUT: Final = (
-    "scan a list of the other files, or plan to read it by scan_parquet(..., "
+    "scan a list of the other files, or keep it in plans by scan_parquet(..., "
     'on_error="keep") (--keep-unreadable)'
 )
 
@@ -384,6 +384,8 @@ def _describe(e: Exception) -> str:
         return "the file does not exist"
     if "encrypt" in lower or "decrypt" in lower:
         return "the file is encrypted, and no keys were given; read it elsewhere or leave it out"
+    if "size is 0 bytes" in lower:
+        return "the file is empty: it has 0 bytes"
     if "magic bytes" in lower or "too small" in lower or "parquet file size" in lower:
         return "not a whole Parquet file: it does not end as one (truncated, or of another format)"
     if isinstance(e, TwinColumns):

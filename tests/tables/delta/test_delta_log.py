@@ -156,7 +156,7 @@ def test_versions_and_times(tmp_path):
     assert ss.scan_delta(log.folder, at.isoformat()).version == 1
     assert ss.scan_delta(log.folder, dt.datetime(2100, 1, 1, tzinfo=dt.UTC)).version == 3
     for bad, message in (
-        (9, "there is no version 9; there are 0 to 3"),
+        (9, "there is no version 9; expected 0 to 3"),
         (-1, "no version -1"),
         ("2020-01-01", "names no time zone"),
     ):

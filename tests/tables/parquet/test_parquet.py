@@ -180,7 +180,7 @@ def broken(tmp_path):
     "name, why",
     [
         ("cut", "not a whole Parquet file"),
-        ("empty", "not a whole"),
+        ("empty", "the file is empty"),
         ("text", "not a whole"),
         ("encrypted", "encrypted"),
         ("noise", "footer"),
