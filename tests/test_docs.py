@@ -25,6 +25,7 @@ PAGES = sorted(p for p in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")))
 # Pages whose Python blocks run, one after the other, and those over the flights of the demo.
 RUN = (
     "concepts",
+    "conditions",
     "configuration",
     "functions",
     "handover",
@@ -72,6 +73,17 @@ def test_configuration_lists_settings_and_events():
         ]
         for event, (logger, level, names) in logs.EVENTS.items()
     ]
+
+
+def test_the_page_of_the_shell_names_all_commands():
+    from skipstone.bindings.shell.cli import app
+
+    text = (ROOT / "docs" / "shell.md").read_text(encoding="utf-8")
+    named = re.findall(r"`skipstone (\w+)[^`]*`", text.partition("## In scripts")[0])
+    assert list(dict.fromkeys(named)) == list(app.commands)
+    takes_json = {n for n, c in app.commands.items() if "as_json" in {p.name for p in c.params}}
+    listed = text.partition("## In scripts")[2].partition("print JSON")[0]
+    assert set(re.findall(r"`(\w+)", listed)) == {*takes_json, "cache"}
 
 
 def test_layout_runs_as_printed(flights, monkeypatch, capsys):

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
 from skipstone.bindings.predicates.predicate import PruningPredicate
 from skipstone.bindings.predicates.sql_workload import Unread, read_workload
-from skipstone.ir.errors import PredicateError, SkipstoneError
+from skipstone.ir.errors import PredicateError, SkipstoneError, clip
 from skipstone.ir.node import Path, columns_of
 
 if TYPE_CHECKING:
     from skipstone.bindings.predicates.predicate import Condition
+
+
+_FILE: Final = re.compile(r"[^\s'\"`=<>()]+\.(sql|txt)", re.IGNORECASE)  # no condition
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +116,21 @@ def workload_of(
     return Workload(queries, tuple(unread), full_reads)
 
 
+def _is_file(path: str) -> PredicateError:
+    """Return the error for the path of a workload."""
+    return PredicateError(
+        f"workload is the path {clip(path)!r}; expected its text: pathlib.Path({clip(path)!r})"
+        ".read_text()"
+    )
+
+
 def _items(given: object) -> Sequence[Condition]:
     if isinstance(given, str):
+        if _FILE.fullmatch(given.strip()):
+            raise _is_file(given.strip())
         return [given]
+    if isinstance(given, os.PathLike):
+        raise _is_file(os.fsdecode(given))
     if isinstance(given, PruningPredicate):
         return [given]
     if isinstance(given, Iterable):

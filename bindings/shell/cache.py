@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -44,6 +45,13 @@ def _caches(folder: str | None) -> list[Cache]:
     return [find_kernels(root), find_statistics(statistics_folder, root)]
 
 
+def _short(folder: str) -> str:
+    """Return a folder with ~ for the user's home directory."""
+    home = os.path.expanduser("~").rstrip(os.sep)
+    inside = home and folder.startswith(home + os.sep)
+    return f"~{folder.removeprefix(home)}" if inside else folder
+
+
 @app.command("info", short_help="Show where the caches are, and what they hold.")
 @folder_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -61,7 +69,7 @@ def info(statistics_dir: str | None, as_json: bool) -> None:
                 f"{row['entries']:,}",
                 f"{row['bytes']:,}",
                 row["oldest"] or "-",
-                row["folder"] or "not set",
+                _short(row["folder"]) if row["folder"] else "not set",
             )
             for row in rows
         ],
@@ -107,12 +115,11 @@ def clear(kernels: bool, statistics: bool, statistics_dir: str | None) -> None:
             click.echo(f"{cache.name}: nothing removed: {cache.problem}", err=True)
             continue
         gone = clear_cache(cache)
-        where = f" from {cache.folder}" if cache.folder else ""
-        print(
-            f"{cache.name}: removed {gone.entries:,} entries, {counted(gone.bytes, 'bytes')}{where}"
-        )
+        where = f" from {_short(cache.folder)}" if cache.folder else ""
+        entries = "1 entry" if gone.entries == 1 else f"{gone.entries:,} entries"
+        print(f"{cache.name}: removed {entries}, {counted(gone.bytes, 'bytes')}{where}")
         if gone.in_use:
-            print(f"{cache.name}: {gone.in_use:,} entries stay: another process makes them now")
+            print(f"{cache.name}: not removed: {gone.in_use:,} that another process makes now")
         for error in gone.errors:
             failed = True
             click.echo(f"{cache.name}: not removed: {error}", err=True)

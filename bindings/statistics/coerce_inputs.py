@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from skipstone.ir import compute as pc
 from skipstone.ir.arrow import python_array, type_at, whole
-from skipstone.ir.errors import StatisticsError, describe_error, unknown_column
+from skipstone.ir.errors import StatisticsError, counted, describe_error, unknown_column
 from skipstone.ir.node import Path, show_path
 from skipstone.ir.types import DType, Leaf, to_axis, to_python
 from skipstone.kernels.pack.bounds import Given
@@ -90,7 +90,7 @@ def common_length(lengths: dict[str, int]) -> int:
     for name, length in rest:
         if length != n:
             raise StatisticsError(
-                f"{name} has {length} values and {first} has {n}; "
+                f"{name} has {counted(length, 'values')} and {first} has {n}; "
                 "expected one value per container in each"
             )
     return n

@@ -1,5 +1,7 @@
 """Workloads: the conditions that queries have for one table; nothing is dropped in silence."""
 
+import pathlib
+
 import pyarrow as pa
 import pytest
 
@@ -110,3 +112,12 @@ def test_conditions_that_do_not_fit_are_listed():
     assert [u.text for u in found.unread] == ["nosuch = 1", "x = = 2"]
     with pytest.raises(ss.PredicateError, match="workload is int"):
         workload_of(5, SCHEMA)
+
+
+@pytest.mark.parametrize("path", ["lake/queries.sql", pathlib.Path("lake/queries.sql")])
+def test_a_path_is_no_workload(path):
+    """A text is a workload, so the file's text is wanted."""
+    message = r"is the path 'lake/queries.sql'; expected its text: .*\.read_text\(\)"
+    with pytest.raises(ss.PredicateError, match=message):
+        workload_of(path, SCHEMA)
+    assert [u.text for u in workload_of("x = q.sql", SCHEMA).unread] == ["x = q.sql"]

@@ -78,6 +78,15 @@ def test_info(caches):
     assert "kernels" in run("info").stdout
 
 
+def test_folders_of_the_user_are_shown_short(caches, monkeypatch):
+    """As in docs/configuration.md; JSON has the whole paths."""
+    monkeypatch.setenv("HOME", str(caches.parent))
+    short = f"~/{caches.name}"
+    assert f"{short}\n" in run("info").stdout and f"{short}/kept\n" in run("info").stdout
+    assert json.loads(run("info", "--json").stdout)[0]["folder"] == str(caches)
+    assert run("clear", "--kernels").stdout.endswith(f"35 bytes from {short}\n")
+
+
 #     options, the caches that are emptied
 CLEARS = [
     ([], ("kernels", "statistics")),
@@ -152,11 +161,11 @@ with process_lock(Path(sys.argv[1])):
     ) as child:
         assert child.stdout.readline() == "held\n"
         said = run("clear", "--kernels").stdout
-        assert "removed 2 entries" in said and "1 entries stay" in said
+        assert "removed 2 entries" in said and "not removed: 1 that another" in said
         assert {name for name in OURS["kernels"] if STEM in name} <= left(caches)
         child.stdin.close()
         child.wait()
-    assert "removed 1 entries" in run("clear", "--kernels").stdout
+    assert "removed 1 entry" in run("clear", "--kernels").stdout
 
 
 def test_a_process_goes_on_without_its_cache(tmp_path, monkeypatch):
@@ -173,7 +182,7 @@ def test_a_process_goes_on_without_its_cache(tmp_path, monkeypatch):
         os.utime(one, (1e9, 1e9))
     table = ss.scan_delta(tmp_path / "t")
     assert json.loads(run("info", "--json").stdout)[1]["entries"] == 1
-    assert "statistics: removed 1 entries" in run("clear").stdout
+    assert "statistics: removed 1 entry" in run("clear").stdout
     assert table.plan("x > 4").to_arrow().num_rows == 1
     tables.forget()
     assert ss.scan_delta(tmp_path / "t").plan("x > 9").files == ()

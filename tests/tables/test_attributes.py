@@ -91,6 +91,15 @@ def test_attributes_of_other_libraries(tmp_path, name, message):
         getattr(table, name)
     with pytest.raises(AttributeError, match=r"a plan has no attribute 'collect'; call to_arrow"):
         table.plan().collect()
+    with pytest.raises(
+        AttributeError, match=r"a plan .* 'head'; call table\.plan\(where, limit=n\)"
+    ):
+        table.plan().head(3)
+
+
+def test_only_tables_of_parquet_files_save_statistics(tmp_path):
+    with pytest.raises(AttributeError, match="Delta and Iceberg have the statistics in their"):
+        delta(tmp_path / "t")[0].save_stats()
 
 
 def test_names_that_the_package_lacks():
