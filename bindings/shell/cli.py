@@ -302,7 +302,7 @@ def check(
         raise click.exceptions.Exit(1)
 
 
-@app.command("demo", short_help="Write sample data, plan over it, compare with full reads.")
+@app.command("demo", short_help="Write sample data, and compare plans with full reads.")
 @click.option("--folder", default="demo-data", help="The folder for the data.")
 @click.option(
     "--scale",

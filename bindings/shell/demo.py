@@ -64,8 +64,8 @@ INTEGER_COLUMNS: Final = (
 
 # The data of larger scales is not read in milliseconds.
 SMALL: Final = (
-    "\nsmall local files take milliseconds with every engine; what is not read saves more time "
-    "in tables of many files, and on object stores"
+    "\nEvery engine reads small local files in milliseconds; skipping saves more time in tables of "
+    "many files, and on object stores."
 )
 
 
@@ -85,10 +85,10 @@ def run(folder: str, scale: float) -> None:
     lineitem = make_lineitem(root, scale)
     equal = all([_show_conditions(flights, FLIGHTS), _show_conditions(lineitem, LINEITEM)])
     print(
-        f"\ntimes: the best of {MEASURED_ROUNDS}, from the path to the rows, "
-        "listing and footers included"
+        f"\nTimes are the best of {MEASURED_ROUNDS}, from the path to the rows, with listing and "
+        "footers."
         f"{SMALL if scale <= 1 else ''}"
-        f"\n{'all answers are equal' if equal else 'ANSWERS DIFFER'}"
+        f"\n{'All answers are equal.' if equal else 'ANSWERS DIFFER.'}"
     )
     if not equal:
         raise SystemExit(1)
