@@ -80,7 +80,9 @@ def test_versions_of_an_iceberg_table(iceberg):
         with pytest.raises(ss.SourceError) as e:
             ss.scan(iceberg, version=version)
         latest = f"the latest are {', '.join(map(str, ids))}"
-        assert "branches audit, main; tags v1" in str(e.value) and latest in str(e.value)
+        assert "the table has the branches audit, main; the tag v1" in str(
+            e.value
+        ) and latest in str(e.value)
     for version in (True, 1.5, dt.datetime.now(dt.UTC)):
         with pytest.raises(ss.SourceError, match="the id of a snapshot, or the name of a branch"):
             ss.scan(iceberg, version=version)
@@ -170,7 +172,7 @@ def test_versions_in_the_shell(delta, iceberg, hive):
     metadata = iceberg.metadata_location
     assert "1 file:" in run("stats", metadata, "--at", "v1").stdout
     failed = run("plan", metadata, "--at", "v2")
-    assert failed.returncode == 2 and "tags v1" in failed.stderr
+    assert failed.returncode == 2 and "the tag v1" in failed.stderr
     failed = run("plan", str(hive), "--at", "1")
     assert failed.returncode == 2 and "applies to Delta and Iceberg tables" in failed.stderr
 

@@ -70,8 +70,12 @@ def _shown_refs(refs: Any) -> str:
     """Return the names of branches and tags, for errors; "" if there are none."""
     branches = [name for name, ref in refs.items() if _is_branch(ref)]
     tags = [name for name in refs if name not in branches]
-    kinds = (("branches", branches), ("tags", tags))
-    return "; ".join(f"{kind} {_listed(names)}" for kind, names in kinds if names)
+    kinds = (("branch", "branches", branches), ("tag", "tags", tags))
+    return "; ".join(
+        f"the {one if len(names) == 1 else many} {_listed(names)}"
+        for one, many, names in kinds
+        if names
+    )
 
 
 def _listed(names: Iterable[str]) -> str:
