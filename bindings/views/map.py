@@ -85,8 +85,9 @@ class Map:
             case ".png" | ".svg" | ".pdf":
                 self.plot().savefig(path, dpi=150)
             case suffix:
+                ends = f"ends in {suffix!r}" if suffix else "has no ending"
                 raise PredicateError(
-                    f"cannot write a map to {path!r}: its name ends in {suffix or 'nothing'!r}; "
+                    f"cannot write a map to {path!r}: its name {ends}; "
                     "expected .html, .png, .svg or .pdf"
                 )
         return path

@@ -105,6 +105,8 @@ def test_files(folder, name, monkeypatch):
 def test_other_files_are_refused(folder):
     with pytest.raises(PredicateError, match=r"its name ends in '.gif'; expected .html, .png"):
         ss.scan(str(folder)).map("x").save(folder / "map.gif")
+    with pytest.raises(PredicateError, match=r"its name has no ending; expected .html, .png"):
+        ss.scan(str(folder)).map("x").save(folder / "map")
 
 
 def test_a_terminal_opens_the_browser_if_there_is_one(folder, monkeypatch):
