@@ -119,11 +119,17 @@ def is_column(value: object) -> bool:
 
 # What precedes a value: an operator, or the beginning of a list.
 _VALUE: Final = re.compile(r"(?:[=<>]|\bIN\s*\(|\b(?:LIKE|IS|IS\s+NOT))\s*\Z", re.IGNORECASE)
+_CURLY: Final = re.compile("[\u2018\u201c]([^\u2018-\u201d]*)[\u2019\u201d]")
+_UNDERSCORES: Final = re.compile(r"\d+(?:_\d+)+\b")
 _WORD: Final = re.compile(r"[^\W\d]\w*")
 
 
 def _meant(text: str, position: int) -> str:
     """Return a hint if an unknown name in a text is where a value would be; otherwise ""."""
+    if (curly := _CURLY.match(text, position)) is not None:
+        return f" Write straight quotes: '{clip(curly[1], 40)}'."
+    if (number := _UNDERSCORES.match(text, position)) is not None:
+        return f" Write {clip(number[0].replace('_', ''), 40)}, without underscores."
     word = _WORD.match(text, position)
     if word is None or _VALUE.search(text, max(0, position - 20), position) is None:
         return ""

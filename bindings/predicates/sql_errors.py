@@ -23,6 +23,9 @@ _STATEMENT: Final = re.compile(
     re.IGNORECASE,
 )
 _LEADING: Final = re.compile(r"\s*(WHERE|HAVING|AND|OR)\b\s*", re.IGNORECASE)
+_UNIT: Final = re.compile(
+    r"(\d+ +(?:second|minute|hour|day|week|month|year)s?)\s*\Z", re.IGNORECASE
+)
 WHERE_ALONE: Final = 'expected the condition alone, what follows WHERE, such as "x = 5"'
 # What people write by the habit of other languages, and what Spark SQL has instead.
 ADVICE: Final = tuple(
@@ -43,6 +46,9 @@ ADVICE: Final = tuple(
         (r"\bendswith\s+'", "write endswith(column, 'text')"),
         (r"\bmatches\s+'", "write column RLIKE 'pattern'"),
         (r"\bbetween\b[^,]*,", "write BETWEEN low AND high"),
+        ("[\u2018\u201c][^\u2019\u201d]*[\u2019\u201d]", "write straight quotes, such as 'text'"),
+        (r"\d,\d{3}(?!\d)", "write a number without commas"),
+        (r"\b(?:equals|eq)\s+['\d]", "write = instead of EQUALS"),
     )
 )
 
@@ -72,6 +78,8 @@ def no_condition(tree: Any, text: str) -> PredicateSyntaxError:
     from sqlglot import exp
 
     name = type(tree).__name__.upper()
+    if isinstance(tree, exp.Alias):
+        return _word_after(tree.alias, text)
     if not isinstance(tree, exp.Query | exp.DML | exp.DDL | exp.Command | exp.Drop | exp.Merge):
         expected = "expected a condition such as \"x = 5 AND y LIKE 'ab%'\""
         return PredicateSyntaxError(f"the text is {name}; {expected}", text, 0)
@@ -85,6 +93,14 @@ def no_condition(tree: Any, text: str) -> PredicateSyntaxError:
         text,
         0,
     )
+
+
+def _word_after(word: str, text: str) -> PredicateSyntaxError:
+    """Return the error for a word after a condition, where SQL has the name of a result."""
+    unit = _UNIT.search(text)
+    way_out = f"write INTERVAL {unit[1].upper()}" if unit else "join conditions by AND or OR"
+    what = f"cannot read the predicate: {clip(word)!r} follows a whole condition; {way_out}"
+    return PredicateSyntaxError(what, text, max(text.rfind(word), 0))
 
 
 def statement(name: str, text: str) -> PredicateSyntaxError:
@@ -122,6 +138,8 @@ def syntax_error(
             what = "an operand is missing here"
         elif what.startswith(("Expected table name", "Invalid expression")):
             what = "this is not expected here"
+        elif what.startswith("Expecting "):
+            what = what.replace("Expecting", "expected", 1)
         if (advice := _advice(text, position) or _blank(text, position)) is not None:
             what = f"{what}; {advice}"
     return PredicateSyntaxError(f"cannot read the predicate: {what}", text, position)

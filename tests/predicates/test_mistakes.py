@@ -20,6 +20,17 @@ def of(predicate):
 
 PYTHON = ss.UnknownFunction
 MISTAKES = [
+    (lambda: of("s = \u201cBOS\u201d"), ss.UnknownColumn, "Write straight quotes: 'BOS'"),
+    (
+        lambda: of("s IN (\u2018B S\u2019)"),
+        ss.PredicateError,
+        "expected \\).*; write straight quotes",
+    ),
+    (lambda: of("x > 1_000"), ss.UnknownColumn, "Write 1000, without underscores"),
+    (lambda: of("x > 1,000"), ss.PredicateSyntaxError, "write a number without commas"),
+    (lambda: of("s EQUALS 'BOS'"), ss.PredicateSyntaxError, "write = instead of EQUALS"),
+    (lambda: of("x > 5 - 7 days"), ss.PredicateSyntaxError, "'days' .*; write INTERVAL 7 DAYS"),
+    (lambda: of("x > 5 b"), ss.PredicateSyntaxError, "'b' follows a whole condition; join"),
     (lambda: of("my col > 1000"), ss.PredicateSyntaxError, "has blanks in backticks: `my col`"),
     (lambda: of("x = 1 AND my col IS NULL"), ss.PredicateSyntaxError, "backticks: `my col`"),
     (lambda: of("t > datetime.datetime(2024, 1, 1)"), PYTHON, "'datetime.datetime'.* of Python"),

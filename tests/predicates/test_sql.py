@@ -182,7 +182,7 @@ MALFORMED = [
     ("SELECT 1",                            ss.PredicateSyntaxError,  "a whole SELECT statement"),
     ("DROP TABLE t",                        ss.PredicateSyntaxError,  "a whole DROP statement"),
     ("x = 1 UNION SELECT 1",                ss.PredicateSyntaxError,  "a whole UNION statement"),
-    ("x AS y",                              ss.PredicateSyntaxError,  "the text is ALIAS"),
+    ("x AS y",                              ss.PredicateSyntaxError,  "'y' follows a whole"),
     ("*",                                   ss.PredicateSyntaxError,  "the text is STAR"),
     ("x = 1 AND",                           ss.PredicateSyntaxError,  "cannot read the predicate"),
     ("x = 1)",                              ss.PredicateSyntaxError,  "cannot read the predicate"),

@@ -145,13 +145,13 @@ SYNTAX = [
     ("(x = 1",                  "this \\( is never closed",                             0),
     ("x IN (1]",                "this \\] closes nothing",                              7),
     ("s = ')' AND arr[1 = 2",   "this \\[ is never closed",                            15),
-    ("x y",                     "the text is ALIAS",                                    0),
+    ("x y",                     "'y' follows a whole condition",                       2),
     ("x ! < 1",                 "this is not expected here",                            2),
     ("x XOR y",                 "this is not expected here",                            2),
     ("x = 1 ORDER BY x",        "this is not expected here",                            6),
     ("s = 'open",               "the string that begins here is never closed",          4),
     ("CASE WHEN b THEN 1",      "Expected END after CASE",                             17),
-    ("abs(x y z) = 1",          "Expecting \\)",                                        6),
+    ("abs(x y z) = 1",          "expected \\)",                                         6),
     ("x = +",                   "an operand is missing here",                           4),
 ]  # fmt: skip
 
