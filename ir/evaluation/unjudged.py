@@ -6,7 +6,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from skipstone.ir.errors import UnsupportedForm
+from skipstone.ir.errors import UnsupportedForm, counted
 from skipstone.ir.function import Call
 from skipstone.ir.functions.build import TRUTH, call_of, function_of
 from skipstone.ir.node import TERMS, Node, Op
@@ -34,10 +34,9 @@ def unjudged(predicate: Node, rows: int, row: pa.RecordBatch) -> UnsupportedForm
         >>> str(unjudged(node, 5, row)).partition(".")[0]
         'cannot filter 5 rows by (x * x) > 9: Spark raises an error for (x * x) where x is 127'
     """
-    noun = "row" if rows == 1 else "rows"
     return UnsupportedForm(
-        f"cannot filter {rows:,} {noun} by {show(predicate):.300}: {_reason(predicate, row)}. "
-        f"{FILTER_ELSEWHERE}."
+        f"cannot filter {counted(rows, 'rows')} by {show(predicate):.300}: "
+        f"{_reason(predicate, row)}. {FILTER_ELSEWHERE}."
     )
 
 
