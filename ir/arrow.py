@@ -20,7 +20,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from skipstone.ir import compute as pc
-from skipstone.ir.node import Path
+from skipstone.ir.node import PARTS, Path
 from skipstone.ir.types import EPOCH_DAY
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
@@ -48,10 +48,11 @@ def whole(array: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 
 def type_at(schema: pa.Schema, path: Path) -> pa.DataType:
-    """Return the Arrow type of a column, or of a field of structs."""
+    """Return the Arrow type of a column, a field of structs, or a part of a list or map."""
     t = schema.field(path[0]).type
     for name in path[1:]:
-        t = t.field(name).type
+        part = PARTS.get(name)
+        t = t.field(name).type if part is None else getattr(t, part)
     return t
 
 

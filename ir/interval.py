@@ -5,14 +5,14 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from skipstone.ir.function import VALUE_UNKNOWN, Call, Function
-from skipstone.ir.types import TEXT, DType, Kind
+from skipstone.ir.types import BOOL, TEXT, DType, Kind
 from skipstone.ir.values import (
     NO,
     YES,
@@ -40,6 +40,8 @@ class Interval:
         may_hold_null: Some row may be NULL.
         may_hold_nan: Some row may be NaN.
         may_raise: Spark may raise an error for some row, or its value is not known here.
+        parts: The intervals of an array's elements, or of a map's keys and values, over all rows;
+            empty if nothing is known of them.
     """
 
     dtype: DType
@@ -50,6 +52,7 @@ class Interval:
     may_hold_null: Mask
     may_hold_nan: Mask
     may_raise: Mask
+    parts: tuple[Interval, ...] = field(default=(), kw_only=True)
 
     def __len__(self) -> int:
         return max(len(a) for a in self.arrays)
@@ -85,8 +88,8 @@ class Interval:
 
     def take(self, where: Mask) -> Interval:
         """Return the containers of a mask of shape (n,)."""
-        parts = (a if len(a) == 1 else a[where] for a in self.arrays)
-        return Interval(self.dtype, *parts)
+        arrays = (a if len(a) == 1 else a[where] for a in self.arrays)
+        return Interval(self.dtype, *arrays, parts=tuple(p.take(where) for p in self.parts))
 
 
 def end(dtype: DType, *, high: bool) -> Data:
@@ -104,7 +107,19 @@ def point(value: object, dtype: DType) -> Interval:
     """Return the interval of a literal; None is NULL."""
     v = constant(value, dtype)
     nan = YES if isinstance(value, float) and value != value else NO
-    return Interval(dtype, v.data, v.data, NO, v.valid & ~nan, ~v.valid, nan, NO)
+    found = Interval(dtype, v.data, v.data, NO, v.valid & ~nan, ~v.valid, nan, NO)
+    if dtype.element is None or not isinstance(value, tuple):
+        return found
+    return replace(found, parts=(_around(value, dtype.element),))
+
+
+def _around(values: tuple[Any, ...], dtype: DType) -> Interval:
+    """Return the interval of some axis values; None is NULL."""
+    known = [v for v in values if v is not None]
+    if not known:
+        return point(None, dtype)
+    least, greatest = point(min(known), dtype), point(max(known), dtype)
+    return replace(least, high=greatest.low, may_hold_null=YES & (len(known) < len(values)))
 
 
 def unknown(dtype: DType) -> Interval:
@@ -117,6 +132,25 @@ def unknown(dtype: DType) -> Interval:
 def anything(dtype: DType) -> Interval:
     """Return the interval of an entirely unknown result; Spark may even raise an error for it."""
     return replace(unknown(dtype), may_raise=YES)
+
+
+def any_result(call: Call, args: tuple[Interval, ...]) -> Interval:
+    """Return the interval of a function whose results nothing bounds."""
+    return anything(call.dtype)
+
+
+def may_share(a: Interval, b: Interval) -> Mask:
+    """Return where two intervals may hold one value in common, NaN aside."""
+    above = b.unbounded_above | ~less(b.high, a.low)
+    below = a.unbounded_above | ~less(a.high, b.low)
+    return np.asarray(a.may_hold_value & b.may_hold_value & above & below)
+
+
+def may_be_true(where: Mask, args: tuple[Interval, ...]) -> Interval:
+    """Return the interval of a condition that is FALSE or NULL in rows outside a mask."""
+    may_raise = functools.reduce(np.logical_or, (a.may_raise for a in args), NO)
+    low = np.zeros(1, np.int64)
+    return Interval(BOOL, low, where.astype(np.int64), NO, YES, YES, NO, may_raise)
 
 
 def hull(dtype: DType, parts: Iterable[tuple[Interval, Mask]]) -> Interval:
@@ -132,6 +166,11 @@ def hull(dtype: DType, parts: Iterable[tuple[Interval, Mask]]) -> Interval:
         nans = nans | (p.may_hold_nan & where)
         may_raise = may_raise | (p.may_raise & where)
     return Interval(dtype, low, high, above, seen, nulls, nans, may_raise)
+
+
+def hull_of(dtype: DType, parts: Iterable[Interval]) -> Interval:
+    """Return the smallest interval around several intervals of one type."""
+    return hull(dtype, ((p, YES) for p in parts))
 
 
 def less(a: Data, b: Data) -> Mask:

@@ -81,6 +81,10 @@ class Op(enum.Enum):
 
 TERMS: Final = (Op.COLUMN, Op.CALL)  # the scalars that leaves of a bound predicate test
 STRUCT: Final = "struct"  # the function that makes a row of values
+# The last name in the path of an array's elements, and of a map's keys and values. Only statistics
+# have such columns; no text can name them.
+ELEMENT, KEY, VALUE = "\0element", "\0key", "\0value"
+PARTS: Final = {ELEMENT: "value_type", KEY: "key_type", VALUE: "item_type"}  # -> Arrow's attribute
 
 
 MAX_HASHED: Final = 1_000  # members of a list

@@ -207,6 +207,11 @@ class PackableStatistics(DeviceSupport):
         """True if `contained_in` may return an answer."""
         return self._contained is not None or self._members is not None
 
+    @property
+    def bounds_elements(self) -> bool:
+        """True if `column` knows the elements of arrays, and the keys and values of maps."""
+        return getattr(self._raw, "bounds_elements", False)
+
     def pack(self, path: Path, dtype: DType) -> Column:
         """Pack the statistics of a column whose bounds are read as `dtype`."""
         leaf = self._leaves.get(path)

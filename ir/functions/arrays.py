@@ -1,4 +1,4 @@
-"""Functions of arrays. They are computed row by row; planning knows nothing of their results.
+"""Functions of arrays. Rows are computed one by one; the bounds of elements bound some results.
 
 `ir/evaluation/lists.py` computes the usual ones of a column for all rows at once.
 
@@ -21,11 +21,19 @@ from skipstone.ir import types as ty
 from skipstone.ir.coercion.coerce import common_type
 from skipstone.ir.function import Call, Function, Signature, check_arity, text_literal
 from skipstone.ir.functions.choice import common
-from skipstone.ir.interval import Interval, anything
+from skipstone.ir.interval import (
+    Interval,
+    any_result,
+    anything,
+    end,
+    hull_of,
+    may_be_true,
+    may_share,
+)
 from skipstone.ir.node import Node
 from skipstone.ir.session import CannotJudge, Session
 from skipstone.ir.types import DType, Kind, list_type
-from skipstone.ir.values import YES, Mask, Values, numpy_type_of
+from skipstone.ir.values import YES, Mask, Values, filler, numpy_type_of
 
 Array = tuple[Any, ...]
 RAISES: Final = object()  # the result of a row for which Spark raises an error
@@ -53,7 +61,7 @@ def row_values(
     use = np.broadcast_to(~may_raise & (valid if strict else YES), n)
     columns = [_listed(a, n) for a in args]
     out = np.empty(n, numpy_type_of(call.dtype))
-    out[:] = None if call.dtype.element is not None else b"" if out.dtype == object else 0
+    out[:] = None if call.dtype.element is not None else filler(call.dtype)
     found_valid, raised = np.zeros(n, np.bool_), np.array(np.broadcast_to(may_raise, n))
     for i in np.flatnonzero(use).tolist():
         found = compute(*(c[i] for c in columns))
@@ -72,17 +80,13 @@ def _listed(a: Values, n: int) -> list[Any]:
     return [v if m else None for v, m in zip(values, mask.tolist(), strict=True)]
 
 
-def any_result(call: Call, args: tuple[Interval, ...]) -> Interval:
-    """Return the interval of a call of whose result nothing is known."""
-    return anything(call.dtype)
-
-
 def nested_function(
     signature: Callable[[tuple[Node, ...], Session], Signature],
     compute: Callable[..., Any],
     *,
     by_call: bool = False,
     strict: bool = True,
+    interval: Callable[[Call, tuple[Interval, ...]], Interval] = any_result,
 ) -> Function:
     """Return a function of arrays or maps.
 
@@ -91,12 +95,13 @@ def nested_function(
         compute: The function of one row's values, or, with `by_call`, a map from a call to it.
         by_call: See `compute`.
         strict: The result is NULL if any argument is NULL.
+        interval: As in `Function`.
     """
 
     def rows(call: Call, args: tuple[Values, ...]) -> Values:
         return row_values(compute(call) if by_call else compute, call, args, strict=strict)
 
-    return Function(signature, rows=rows, interval=any_result, nested=True)
+    return Function(signature, rows=rows, interval=interval, nested=True)
 
 
 def _of_array(
@@ -260,35 +265,116 @@ def _split(text: bytes, pattern: bytes) -> Array:
     return tuple(c.encode() for c in text.decode()) or (b"",)
 
 
+# Intervals. An array whose elements nothing bounds has no parts.
+
+
+def _array_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
+    """Return the interval of an array of given elements."""
+    assert call.dtype.element is not None
+    return replace(
+        may_be_true(YES, args), dtype=call.dtype, parts=(hull_of(call.dtype.element, args),)
+    )
+
+
+def _contains_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
+    array, value = args
+    return may_be_true(may_share(array.parts[0], value) if array.parts else YES, args)
+
+
+def _overlap_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
+    a, b = args
+    return may_be_true(may_share(a.parts[0], b.parts[0]) if a.parts and b.parts else YES, args)
+
+
+def _position_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
+    found = _contains_interval(call, args)
+    return replace(
+        found, dtype=call.dtype, high=np.where(found.high > 0, end(ty.INT64, high=True), 0)
+    )
+
+
+def _at_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
+    """Return the interval of one element, or of the least or greatest one."""
+    if not args[0].parts:
+        return anything(call.dtype)
+    may_raise = args[0].may_raise
+    for index in args[1:]:
+        zero = (index.low <= 0) & (index.high >= 0) & call.name.endswith("element_at")
+        may_raise = may_raise | index.may_raise | zero
+    if call.session.ansi and call.name in ("element_at", "[]"):
+        may_raise = YES  # the lengths of the arrays are not known
+    return replace(args[0].parts[0], may_hold_null=YES, may_raise=may_raise)
+
+
+def _part_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
+    """Return the interval of an array that has some elements of the first argument."""
+    may_raise = args[0].may_raise if call.name != "slice" else YES
+    return replace(anything(call.dtype), may_raise=may_raise, parts=args[0].parts)
+
+
+def _concat_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
+    assert call.dtype.element is not None
+    if not all(a.parts for a in args):
+        return anything(call.dtype)
+    parts = (hull_of(call.dtype.element, [a.parts[0] for a in args]),)
+    return replace(may_be_true(YES, args), dtype=call.dtype, parts=parts)
+
+
+def _as_array_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
+    assert call.dtype.element is not None
+    parts = tuple(replace(p, dtype=call.dtype.element) for p in args[0].parts)
+    return replace(args[0], dtype=call.dtype, parts=parts)
+
+
 FUNCTIONS: Final = {
-    "array": nested_function(_array_signature, lambda *values: values, strict=False),
+    "array": nested_function(
+        _array_signature, lambda *values: values, strict=False, interval=_array_interval
+    ),
     "as_array": Function(
         _two_arrays(None),
         rows=lambda call, args: replace(args[0], dtype=call.dtype),
-        interval=any_result,
+        interval=_as_array_interval,
         nested=True,
     ),
     "size": nested_function(_of_array(lambda e: ty.INT32), length, by_call=True, strict=False),
-    "array_contains": nested_function(_with_value(ty.BOOL), _contains),
+    "array_contains": nested_function(_with_value(ty.BOOL), _contains, interval=_contains_interval),
     "array_position": nested_function(
-        _with_value(ty.INT64), lambda a, v: a.index(v) + 1 if v in a else 0
+        _with_value(ty.INT64),
+        lambda a, v: a.index(v) + 1 if v in a else 0,
+        interval=_position_interval,
     ),
-    "array_remove": nested_function(_with_value(None), lambda a, v: tuple(x for x in a if x != v)),
-    "element_at": nested_function(_of_array(lambda e: e, ty.INT32), _at, by_call=True),
-    "try_element_at": nested_function(_of_array(lambda e: e, ty.INT32), _at, by_call=True),
-    "get": nested_function(_of_array(lambda e: e, ty.INT32), _at, by_call=True),
-    "[]": nested_function(_of_array(lambda e: e, ty.INT32), _at, by_call=True),
-    "array_max": nested_function(_of_array(lambda e: e), _extreme(max)),
-    "array_min": nested_function(_of_array(lambda e: e), _extreme(min)),
-    "arrays_overlap": nested_function(_two_arrays(ty.BOOL), _overlap),
-    "sort_array": nested_function(_of_array(_same, ty.BOOL, least=0), _sorted),
-    "array_distinct": nested_function(_of_array(_same), lambda a: tuple(dict.fromkeys(a))),
+    "array_remove": nested_function(
+        _with_value(None), lambda a, v: tuple(x for x in a if x != v), interval=_part_interval
+    ),
+    **{
+        name: nested_function(
+            _of_array(lambda e: e, ty.INT32), _at, by_call=True, interval=_at_interval
+        )
+        for name in ("element_at", "try_element_at", "get", "[]")
+    },
+    **{
+        name: nested_function(_of_array(lambda e: e), _extreme(choose), interval=_at_interval)
+        for name, choose in (("array_max", max), ("array_min", min))
+    },
+    "arrays_overlap": nested_function(_two_arrays(ty.BOOL), _overlap, interval=_overlap_interval),
+    "sort_array": nested_function(
+        _of_array(_same, ty.BOOL, least=0), _sorted, interval=_part_interval
+    ),
+    "array_distinct": nested_function(
+        _of_array(_same), lambda a: tuple(dict.fromkeys(a)), interval=_part_interval
+    ),
     "array_compact": nested_function(
-        _of_array(_same), lambda a: tuple(v for v in a if v is not None)
+        _of_array(_same),
+        lambda a: tuple(v for v in a if v is not None),
+        interval=_part_interval,
     ),
-    "reverse_array": nested_function(_of_array(_same), lambda a: a[::-1]),
-    "concat_arrays": nested_function(_two_arrays(None), lambda *a: tuple(v for x in a for v in x)),
-    "slice": nested_function(_of_array(_same, ty.INT32, ty.INT32), _slice),
+    "reverse_array": nested_function(_of_array(_same), lambda a: a[::-1], interval=_part_interval),
+    "concat_arrays": nested_function(
+        _two_arrays(None),
+        lambda *a: tuple(v for x in a for v in x),
+        interval=_concat_interval,
+    ),
+    "slice": nested_function(_of_array(_same, ty.INT32, ty.INT32), _slice, interval=_part_interval),
     "array_join": nested_function(_joined_signature, _joined),
     "split": nested_function(_split_signature, _split),
 }

@@ -16,7 +16,8 @@ import numpy as np
 import pyarrow as pa
 
 from skipstone.ir.function import Call, Function, Signature
-from skipstone.ir.functions.arrays import RAISES, any_result, row_values
+from skipstone.ir.functions.arrays import RAISES, row_values
+from skipstone.ir.interval import any_result
 from skipstone.ir.node import Node
 from skipstone.ir.session import Session
 from skipstone.ir.values import Values, column_of

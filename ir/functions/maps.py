@@ -1,4 +1,4 @@
-"""Functions of maps. They are computed row by row; planning knows nothing of their results.
+"""Functions of maps. Rows are computed one by one; bounds of keys and values bound some results.
 
 A map is a tuple of keys and values in an object array. Spark finds the first of equal keys.
 
@@ -8,14 +8,17 @@ Source: Spark 4, `complexTypeExtractors.scala`, `collectionOperations.scala`; se
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Final
 
 from skipstone.ir import types as ty
-from skipstone.ir.function import Signature, check_arity
+from skipstone.ir.function import Call, Signature, check_arity
 from skipstone.ir.functions.arrays import length, nested_function
+from skipstone.ir.interval import Interval, anything, may_be_true, may_share
 from skipstone.ir.node import Node
 from skipstone.ir.session import CannotJudge, Session
 from skipstone.ir.types import DType, Kind, list_type
+from skipstone.ir.values import YES
 
 Map = tuple[tuple[Any, Any], ...]
 
@@ -87,19 +90,55 @@ def _value(m: Map, key: Any) -> Any:
     return next((v for k, v in m if k == key), None)
 
 
+def _value_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
+    """Return the interval of a key's value, which is NULL in maps without the key."""
+    if not args[0].parts:
+        return anything(call.dtype)
+    keys, values = args[0].parts
+    found = may_share(keys, args[1])
+    return replace(
+        values,
+        may_hold_value=values.may_hold_value & found,
+        may_hold_null=YES,
+        may_hold_nan=values.may_hold_nan & found,
+        may_raise=args[0].may_raise | args[1].may_raise,
+    )
+
+
+def _has_key_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
+    return may_be_true(may_share(args[0].parts[0], args[1]) if args[0].parts else YES, args)
+
+
+def _side_interval(side: int) -> Callable[[Call, tuple[Interval, ...]], Interval]:
+    """Return the interval of the array of a map's keys (0) or values (1)."""
+    return lambda call, args: replace(
+        may_be_true(YES, args), dtype=call.dtype, parts=args[0].parts[side : side + 1]
+    )
+
+
 FUNCTIONS: Final = {
-    "map_value": nested_function(_of_key(returns=None, cast_key=True), _value),
-    "map_element": nested_function(_of_key(returns=None, cast_key=False), _value),
+    "map_value": nested_function(
+        _of_key(returns=None, cast_key=True), _value, interval=_value_interval
+    ),
+    "map_element": nested_function(
+        _of_key(returns=None, cast_key=False), _value, interval=_value_interval
+    ),
     "map_size": nested_function(
         _of_map(lambda key, value: ty.INT32), length, by_call=True, strict=False
     ),
     "map_contains_key": nested_function(
-        _of_key(returns=ty.BOOL, cast_key=False), lambda m, key: int(any(k == key for k, _ in m))
+        _of_key(returns=ty.BOOL, cast_key=False),
+        lambda m, key: int(any(k == key for k, _ in m)),
+        interval=_has_key_interval,
     ),
     "map_keys": nested_function(
-        _of_map(lambda key, value: _list_of(key)), lambda m: tuple(k for k, _ in m)
+        _of_map(lambda key, value: _list_of(key)),
+        lambda m: tuple(k for k, _ in m),
+        interval=_side_interval(0),
     ),
     "map_values": nested_function(
-        _of_map(lambda key, value: _list_of(value)), lambda m: tuple(v for _, v in m)
+        _of_map(lambda key, value: _list_of(value)),
+        lambda m: tuple(v for _, v in m),
+        interval=_side_interval(1),
     ),
 }

@@ -18,12 +18,12 @@ from skipstone.ir import types as ty
 from skipstone.ir.arrow import python_array
 from skipstone.ir.functions import builtin_functions
 from skipstone.ir.functions.build import TRUTH, call_of, function_of
-from skipstone.ir.interval import Interval, apply, end, opaque, point
+from skipstone.ir.interval import Interval, anything, apply, end, opaque, point
 from skipstone.ir.lower import Program, Want, condition_of
 from skipstone.ir.merge import merge
-from skipstone.ir.node import Node, Op
+from skipstone.ir.node import ELEMENT, Node, Op, Path
 from skipstone.ir.types import TEXT, DType, Kind
-from skipstone.ir.values import NO, Data, Mask, numpy_type_of
+from skipstone.ir.values import NO, YES, Data, Mask, numpy_type_of
 from skipstone.kernels.pack.bounds import Bounds
 from skipstone.kernels.pack.codes import Dictionary, key_of, value_of_key
 from skipstone.kernels.pack.columns import Column, column_of
@@ -118,11 +118,18 @@ def _in_chunks(n: Node, leaves: dict[Node, LeafReader], count: int) -> Interval:
 
 
 def _leaves(n: Node) -> Iterator[Node]:
-    if n.op is Op.COLUMN or (n.op is Op.CALL and call_of(n).name == TRUTH):
+    if n.op is Op.COLUMN or _is_condition(n):
         yield n
     elif n.op is Op.CALL:
         for a in n.args:
             yield from _leaves(a)
+
+
+def _is_condition(n: Node) -> bool:
+    """Return True for a condition as a BOOLEAN, and a condition that an array's elements meet."""
+    return n.op is Op.CALL and (
+        call_of(n).name == TRUTH or (call_of(n).name == "exists" and n.args[0].op is Op.COLUMN)
+    )
 
 
 def _is_builtin(n: Node) -> bool:
@@ -132,22 +139,55 @@ def _is_builtin(n: Node) -> bool:
     """
     return (
         n.op is not Op.CALL
-        or call_of(n).name == TRUTH
+        or _is_condition(n)
         or (call_of(n).name in builtin_functions() and all(map(_is_builtin, n.args)))
     )
 
 
 def _leaf(n: Node, source: PackedStatistics) -> LeafReader:
     if n.op is Op.CALL:
-        return functools.partial(_slice_interval, _truth(n.args[0], source))
+        found = _truth(n.args[0], source) if call_of(n).name == TRUTH else _exists(n, source)
+        return functools.partial(_slice_interval, found)
     assert isinstance(n.value, tuple) and n.dtype is not None
     column = source.column(n.value, n.dtype)
-    keys = _keys(column)
-    return lambda first, stop: unpacked(_slice(column, first, stop), stop - first, keys)
+    keys, parts = _keys(column), _parts(n.value, n.dtype, source)
+
+    def read(first: int, stop: int) -> Interval:
+        found = unpacked(_slice(column, first, stop), stop - first, keys)
+        return replace(found, parts=tuple(part(first, stop) for part in parts))
+
+    return read
+
+
+def _parts(path: Path, dtype: DType, source: PackedStatistics) -> list[LeafReader]:
+    """Return the readers of an array's elements, or of a map's keys and values, if bounds exist."""
+    if not source.bounds_elements:
+        return []
+    return [_leaf(Node(Op.COLUMN, (), (*path, name), t), source) for name, t in dtype.parts.items()]
 
 
 def _slice_interval(v: Interval, first: int, stop: int) -> Interval:
     return Interval(v.dtype, *(a if len(a) == 1 else a[first:stop] for a in v.arrays))
+
+
+def _exists(n: Node, source: PackedStatistics) -> Interval:
+    """Return the interval of `exists`: TRUE only where some element may meet the condition."""
+    (array,), (body, parameter) = n.args, call_of(n).body
+    assert isinstance(array.value, tuple) and array.dtype is not None
+    if not source.bounds_elements:
+        return anything(ty.BOOL)
+    element = Node(Op.COLUMN, (), (*array.value, ELEMENT), array.dtype.element)
+    met = _truth(_substitute(body, (parameter,), element), source)
+    return replace(
+        met, low=np.zeros(1, np.int64), may_hold_value=np.ones(1, np.bool_), may_hold_null=YES
+    )
+
+
+def _substitute(n: Node, path: Path, by: Node) -> Node:
+    """Return a condition with another column in place of one."""
+    if n.op is Op.COLUMN and n.value == path:
+        return by
+    return Node(n.op, tuple(_substitute(a, path, by) for a in n.args), n.value, n.dtype)
 
 
 def _slice(c: Column, first: int, stop: int) -> Column:

@@ -85,6 +85,11 @@ class Packed(ABC):
         """True if `contained_in` may return an answer."""
         return False
 
+    @property
+    def bounds_elements(self) -> bool:
+        """True if `column` knows the elements of arrays, and the keys and values of maps."""
+        return False
+
     def column(self, key: Key, dtype: DType) -> Column:
         """Return packed statistics of a column with its bounds read as `dtype`.
 

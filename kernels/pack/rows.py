@@ -44,6 +44,7 @@ class RowSource:
     """
 
     files = ()
+    bounds_elements = False
 
     def __init__(self, batch: pa.RecordBatch) -> None:
         self._batch = batch

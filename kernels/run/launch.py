@@ -39,6 +39,11 @@ class PackedStatistics(Protocol):
         """The number of containers."""
         ...
 
+    @property
+    def bounds_elements(self) -> bool:
+        """True if `column` knows the elements of arrays, and the keys and values of maps."""
+        ...
+
     def column(self, key: Key, dtype: DType) -> Column:
         """Return packed statistics of a column with its bounds read as `dtype`.
 

@@ -19,7 +19,7 @@ from skipstone.bindings.tables.parquet.declared_types import (
 from skipstone.bindings.tables.table_columns import are_lists_or_maps, list_of
 from skipstone.ir.cached import cached_property
 from skipstone.ir.errors import SourceError, describe_error
-from skipstone.ir.node import Path, lowered
+from skipstone.ir.node import ELEMENT, KEY, PARTS, VALUE, Path, lowered
 from skipstone.ir.types import NULL, DType, is_instant, leaves_of
 
 # A column's type in a file, Parquet's type, and the bytes of a value of fixed length.
@@ -101,6 +101,8 @@ class FileSchema:
             return False
         fields: Iterable[pa.Field] = self.schema
         for name in path:
+            if name in PARTS:
+                return False
             matches = [f for f in fields if f.name.lower() == name.lower()]
             if not matches:
                 return True
@@ -351,7 +353,7 @@ def _numbered_leaves(schema: pa.Schema) -> Iterator[tuple[Path, tuple[int, pa.Da
 def _field_leaves(field: pa.Field, above: Path) -> Iterator[tuple[Path | None, pa.DataType, int]]:
     """Yield the leaves of a field: path, type, and number of Parquet columns.
 
-    The path is None for lists, maps and nested extension types.
+    The path is None for nested extension types, and for lists and maps of nested or noted values.
     """
     path = (*above, field.name)
     if isinstance(field.type, pa.BaseExtensionType) and pa.types.is_nested(
@@ -362,9 +364,20 @@ def _field_leaves(field: pa.Field, above: Path) -> Iterator[tuple[Path | None, p
         for i in range(field.type.num_fields):
             yield from _field_leaves(field.type.field(i), path)
     elif pa.types.is_nested(field.type):
-        yield None, field.type, width_of(field.type)
+        for name, part in _parts_of(field.type):
+            is_plain = not (pa.types.is_nested(_storage_type(part.type)) or meaning_of(part))
+            yield (*path, name) if name and is_plain else None, part.type, width_of(part.type)
     else:
         yield path, field.type, 1
+
+
+def _parts_of(t: pa.DataType) -> list[tuple[str | None, pa.Field]]:
+    """Return the elements of a list, or the keys and values of a map; other types have no name."""
+    if pa.types.is_map(t):
+        return [(KEY, t.key_field), (VALUE, t.item_field)]
+    if pa.types.is_list(t) or pa.types.is_large_list(t):
+        return [(ELEMENT, t.value_field)]
+    return [(None, pa.field("", t))]
 
 
 def _storage_type(t: pa.DataType) -> pa.DataType:

@@ -277,11 +277,23 @@ def _statistic_types(arrow_type: pa.DataType) -> tuple[tuple[str, pa.DataType], 
 
 
 class LazyColumns(Mapping[Path, ColumnStatistics]):
-    """Column -> statistics, computed when a column is first used."""
+    """Column -> statistics, computed when a column is first used.
+
+    It also knows the elements of arrays, and the keys and values of maps, but does not list them.
+    """
+
+    bounds_elements = True
 
     def __init__(self, groups: RowGroups, timezone: str) -> None:
         self.groups, self._timezone = groups, timezone
-        self._leaves = [p for p, leaf in leaves_of(groups.schema).items() if leaf.dtype.ordered]
+        leaves = leaves_of(groups.schema).values()
+        self._leaves = [leaf.path for leaf in leaves if leaf.dtype.ordered]
+        self._parts = {
+            (*leaf.path, name)
+            for leaf in leaves
+            for name, part in leaf.dtype.parts.items()
+            if part.ordered
+        }
         self._constants: dict[Path, ColumnStatistics] = {}
 
     def __iter__(self) -> Iterator[Path]:
@@ -291,7 +303,7 @@ class LazyColumns(Mapping[Path, ColumnStatistics]):
         return len(self._leaves)
 
     def __getitem__(self, path: Path) -> ColumnStatistics:
-        if path not in self._leaves:
+        if path not in self._leaves and path not in self._parts:
             raise KeyError(path)
         if not self.groups.is_partition(path):
             return self.groups.raw(path)
