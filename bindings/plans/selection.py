@@ -160,7 +160,7 @@ class Selection:
 
     @property
     def unused(self) -> tuple[str, ...]:
-        """The conjuncts that can never prune, whatever the statistics are, as SQL text.
+        """The conjuncts that can never prune, whatever the containers' bounds are, as SQL text.
 
         They only filter rows.
 
@@ -176,7 +176,7 @@ class Selection:
         """
         from skipstone.bindings.plans.explain.unused import unused_parts
 
-        return unused_parts(self.predicate)
+        return unused_parts(self.predicate, bounds_elements=self.statistics.bounds_elements)
 
     @property
     def _conjuncts(self) -> tuple[Node, ...]:

@@ -161,7 +161,7 @@ class Table(ABC):
             if may_have_unused_parts(plan.predicate):
                 from skipstone.bindings.plans.explain.unused import warn_unused
 
-                warn_unused(plan.predicate)
+                warn_unused(plan.predicate, bounds_elements=plan.statistics.bounds_elements)
         return plan
 
     def to_polars(self, *, timezone: str = "UTC") -> LazyFrame:

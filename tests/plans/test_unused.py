@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import skipstone as ss
+from skipstone.bindings.plans.explain.unused import unused_parts
 from skipstone.bindings.predicates.sql import parse
 from skipstone.bindings.shell.show import plan_json
 from skipstone.ir.coercion.nearest import nearest_literal
@@ -49,10 +50,10 @@ UNUSED = [
     ("x > 90 AND soundex(s) = 'a'",       ["soundex(s) = 'a'"],     "Spark's function soundex"),
     ("x > 90 OR soundex(s) = 'a'",        ["x > 90 OR soundex(s) = 'a'"], "soundex(s) = 'a': "),
     ("(x > 90 AND soundex(s) = 'a') OR x < 5", [],                  "Spark's function soundex"),
-    ("size(l) = 2",                       ["size(l) = 2"],          "values of lists and maps"),
-    ("l[0] = 1 AND x > 5",                ["l[0] = 1"],             "values of lists and maps"),
-    ("x > 90 OR m['a'] = 1",              ["x > 90 OR m['a'] = 1"], "values of lists and maps"),
-    ("exists(l, e -> e > 5)",             ["exists(l, (e) -> e > 5)"], "values of lists and maps"),
+    ("size(l) = 2",                       ["size(l) = 2"],          "array_contains, exists and"),
+    ("l[0] = 1 AND x > 5",                ["l[0] = 1"],             "get(array, index) counts"),
+    ("x > 90 OR size(m) = 1",             ["x > 90 OR size(m) = 1"], "array_contains, exists and"),
+    ("forall(l, e -> e > 5)",             ["forall(l, (e) -> e > 5)"], "array_contains, exists"),
     ('x > 5 AND "s" = \'a01\'',           [],                         "write the column as s"),
     ('s = "x"',                           [],                         "write the column as x"),
     ("ts >= current_time()",              ["ts >= current_time()"],   "such as TIME '12:00:00'"),
@@ -86,6 +87,14 @@ def test_a_condition_that_cannot_prune_is_warned_about(table, where, unused, wor
     assert "cannot prune" in plan.explain()
 
 
+def test_statistics_without_bounds_of_elements(table):
+    """Those of Delta and Iceberg tables have none."""
+    p = ss.PruningPredicate("array_contains(l, 5) AND x > 3", table.schema)
+    (part,) = unused_parts(p, bounds_elements=False)
+    assert part.text == "array_contains(l, 5)" and "values of lists and maps" in str(part)
+    assert not unused_parts(p, bounds_elements=True)
+
+
 def test_the_warning_shows_the_line_of_the_program(table):
     for call in (
         lambda: table.map("x", where="soundex(s) = 'a'"),
@@ -101,7 +110,9 @@ def test_the_warning_shows_the_line_of_the_program(table):
     [
         None, "true", "x > 90", "x >= 0", "x > 1000", "x IS NULL", "x IS NOT NULL",
         "s LIKE '%x'", "md5(s) = 'x'", "x % 2 = 0", "x = NULL", "x = 1 OR x <> 1", "s = 'q'",
-        "l IS NULL", "array_contains(l, x)", "x = 1 AND (l IS NOT NULL OR x > 5)",
+        "l IS NULL", "array_contains(l, x)", "array_contains(l, 5)", "get(l, 0) = 5",
+        "exists(l, e -> e > 5)", "x > 90 OR m['a'] = 1", "array_max(l) > 5",
+        "x = 1 AND (l IS NOT NULL OR x > 5)",
         "s > 5", "d > '2013-12-31'", "x = '5'", 's = "X"', ss.col("x") > 5,
         "d >= current_date()", "d >= current_date", "ts > now() - INTERVAL 7 DAYS",
         [("x", "=", 5)],

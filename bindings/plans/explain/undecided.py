@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pyarrow as pa
 
+from skipstone.bindings.plans.explain.unused import why_opaque
 from skipstone.ir import compute as pc
 from skipstone.ir.arrow import booleans_of
 from skipstone.ir.functions.build import TRUTH, call_of, function_of
@@ -84,6 +85,8 @@ def _reasons(part: Node, stats: Statistics) -> Iterator[tuple[UndecidedReason, M
         if path in null_tests:
             text = f"no null counts of {name}"
             hint = "Parquet's footers count only the NULLs among the elements of lists and maps"
+        elif stats.bounds_elements and dtype.parts:
+            continue
         else:
             text = f"{name} is {dtype}, whose values no statistics bound"
             hint = "a separate column of single values, such as its size, would prune"
@@ -127,14 +130,25 @@ def _null_tests(part: Node) -> set[Path]:
 
 
 def _knows_bounds(stats: Statistics, path: Path) -> Mask:
-    """Return the mask of containers that have a usable bound of a column, or no value in it."""
-    leaf, raw = stats.leaf(path), stats.raw(path)
+    """Return the mask of containers that have a usable bound of a column, or no value in it.
+
+    Those of an array are the bounds of its elements; of a map, those of its keys or values.
+    """
+    leaf = stats.leaf(path)
     known = np.zeros(stats.num_containers, np.bool_)
-    if leaf is not None:
-        known |= ~mask_of(stats.column(path, leaf.dtype).may_hold_value, stats.num_containers)
+    if leaf is None:
+        return known
+    for name, dtype in leaf.dtype.parts.items():
+        known |= _knows_bounds_of(stats, (*path, name), dtype)
+    return known if leaf.dtype.parts else _knows_bounds_of(stats, path, leaf.dtype)
+
+
+def _knows_bounds_of(stats: Statistics, path: Path, dtype: DType) -> Mask:
+    raw = stats.raw(path)
+    known = ~mask_of(stats.column(path, dtype).may_hold_value, stats.num_containers)
     ends: tuple[tuple[Given | None, Side], ...] = ((raw.min, "min"), (raw.max, "max"))
     for array, side in ends:
-        bounds = None if leaf is None or array is None else bounds_of(array, leaf.dtype, side)
+        bounds = None if array is None else bounds_of(array, dtype, side)
         if bounds is not None:
             known |= True if bounds.known is None else bounds.known
     return known
@@ -157,6 +171,8 @@ def _unbounded(part: Node) -> UndecidedReason | None:
                 return UndecidedReason(KeptBecause.UNBOUNDED, f"{show(n)} cannot be bounded", hint)
         if n.op is not Op.CALL or not isinstance(n.value, tuple) or n.value[0] == TRUTH:
             continue
+        if opaque := why_opaque(n):
+            return UndecidedReason(KeptBecause.UNBOUNDED, f"{show(n)}: {opaque[0]}", opaque[1])
         function = function_of(call_of(n).name)
         if function is None or not (function.monotone or function.interval):
             names = ", ".join(f"`{show_path(path)}`" for path in columns_of(n))
