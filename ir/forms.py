@@ -105,11 +105,16 @@ def _array_size(args: tuple[Node, ...]) -> Node:
 
 
 def _decode(args: tuple[Node, ...]) -> Node:
-    """Rewrite decode(value, search, result, ..., default), in which NULL equals NULL."""
+    """Rewrite decode(value, search, result, ..., default), in which NULL equals NULL.
+
+    A missing default is a STRING, which widens the type of the results.
+
+    Source: Spark 4, `Decode.createExpr` in `stringExpressions.scala`.
+    """
     if len(args) < 3:
         raise CannotJudge("decode of binary values is not understood")
     value, pairs = args[0], args[1:]
-    default = pairs[-1] if len(pairs) % 2 else literal(None, ty.NULL)
+    default = pairs[-1] if len(pairs) % 2 else literal(None, ty.STRING)
     cases = [
         part
         for search, result in zip(pairs[::2], pairs[1::2], strict=False)

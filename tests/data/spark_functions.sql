@@ -607,3 +607,36 @@ s BETWEEN 1 AND 5
 m > '5.005'
 m0 = '5'
 f = '0.1'
+concat_ws('-', s, i)
+concat_ws(s, 'a', s, l)
+concat_ws('/', CAST(NULL AS STRING), i, d)
+concat_ws('', s)
+regexp_extract(s, '([0-9]+)', 1)
+regexp_extract(s, '([0-9])([0-9])', 2)
+regexp_extract(s, '[a-z]', 0)
+regexp_extract(s, '^(-?)([0-9]*)')
+regexp_replace(s, '[0-9]', '#')
+regexp_replace(s, '([0-9])-([0-9])', '$2_$1')
+regexp_replace(s, '^ +', '')
+decode(i, 1, 'one', 0, 'none', 'other')
+decode(s, '5', 1, NULL, 2)
+decode(s, '5', 1, NULL, 2, 3)
+decode(s, '5', 'x', NULL, 'y')
+decode(i, 5, s, s)
+months_between(d, DATE '2024-02-29')
+months_between(n, n)
+months_between(d, d, false)
+next_day(d, 'MO')
+next_day(d, 'friday')
+dayname(d)
+monthname(d)
+dayname(n)
+from_unixtime(i)
+from_unixtime(l, 'yyyy-MM')
+to_date(s, 'yyyy-MM-dd')
+to_timestamp(s, 'yyyy-MM-dd')
+unix_timestamp(s, 'yyyy-MM-dd')
+i LIKE '5%'
+d LIKE '2024-02%'
+f LIKE '%.5'
+concat_ws('-', d, n) LIKE '%-01-%'
