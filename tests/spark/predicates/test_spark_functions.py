@@ -43,4 +43,5 @@ CLOCKS = [
     "datediff(DAY, d, t)",
     "datediff(MONTH, d, TIMESTAMP '2024-02-29 00:00:00')",
     "datediff(DAY, s, n)",
+    "months_between(n, n)",
 ]  # the zone's offset changes here
