@@ -289,8 +289,13 @@ class _Reader:
 
     as_ToUnixTimestamp = as_UnixTimestamp
 
+    def as_GetArrayItem(self, tree: Tree) -> Node:
+        array, at, failing = tree["parts"]
+        name = "[]" if failing else "get"
+        return self.call({**tree, "parts": [array, at, *[failing] * failing]}, name, 2)
+
     def as_ElementAt(self, tree: Tree) -> Node:
-        """Translate split_part, which is an element of a split text, or '' where there is none."""
+        """Translate element_at, and split_part: an element of a split text, '' if it has none."""
         split, at, default, failing = tree["parts"]
         is_split = (
             split["class"] == "StringSplitSQL"
@@ -299,6 +304,9 @@ class _Reader:
             and default["parts"][0] == {"bytes": ""}
             and failing is False
         )
+        if default is None and isinstance(failing, bool):
+            name = "element_at" if failing else "try_element_at"
+            return self.call({**tree, "parts": [split, at, *[failing] * failing]}, name, 2)
         if not is_split:
             return self.opaque(tree, "the form is not understood")
         return Node(Op.CALL, tuple(map(self.node, (*split["parts"], at))), "split_part")

@@ -55,6 +55,12 @@ CALLS: Final = {
     "StringInstr": ("instr", 2), "FindInSet": ("find_in_set", 2),
     "RegExpExtract": ("regexp_extract", 3),
     "Ascii": ("ascii", 1), "Chr": ("chr", 1), "Hex": ("hex", 1), "Bin": ("bin", 1),
+    # Arrays and maps
+    "ArrayContains": ("array_contains", 2), "ArraysOverlap": ("arrays_overlap", 2),
+    "ArrayPosition": ("array_position", 2), "ArrayMax": ("array_max", 1),
+    "ArrayMin": ("array_min", 1), "GetMapValue": ("[]", 2), "MapKeys": ("map_keys", 1),
+    "MapValues": ("map_values", 1),
+    # Hashes
     "Md5": ("md5", 1), "Sha1": ("sha1", 1), "Sha2": ("sha2", 2), "Crc32": ("crc32", 1),
 }  # fmt: skip
 # These classes carry flags after their arguments which SQL sets to False in every session.
