@@ -293,6 +293,13 @@ def sql_path(path: Path) -> str:
     )
 
 
+def parts_of(dtype: DType) -> dict[str, DType]:
+    """Return the types of an array's elements, or of a map's keys and values, by name in paths."""
+    if dtype.element is not None:
+        return {ELEMENT: dtype.element}
+    return {} if dtype.entries is None else {KEY: dtype.entries[0], VALUE: dtype.entries[1]}
+
+
 def lowered(path: Path) -> Path:
     """Return a path in lower case, to compare it as Spark does by default."""
     return tuple(name.lower() for name in path)

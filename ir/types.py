@@ -19,7 +19,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from skipstone.ir.node import ELEMENT, KEY, VALUE, Path
+from skipstone.ir.node import Path
 
 EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 NAIVE_EPOCH: Final = dt.datetime(1970, 1, 1)
@@ -117,13 +117,6 @@ class DType:
     def nested(self) -> bool:
         """True if functions of arrays or maps take the type."""
         return self.element is not None or self.entries is not None
-
-    @property
-    def parts(self) -> dict[str, DType]:
-        """The types of an array's elements, or of a map's keys and values, by name in paths."""
-        if self.element is not None:
-            return {ELEMENT: self.element}
-        return {} if self.entries is None else dict(zip((KEY, VALUE), self.entries, strict=True))
 
     @property
     def ordered(self) -> bool:

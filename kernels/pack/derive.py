@@ -21,7 +21,7 @@ from skipstone.ir.functions.build import TRUTH, call_of, function_of
 from skipstone.ir.interval import Interval, anything, apply, end, opaque, point
 from skipstone.ir.lower import Program, Want, condition_of
 from skipstone.ir.merge import merge
-from skipstone.ir.node import ELEMENT, Node, Op, Path
+from skipstone.ir.node import ELEMENT, Node, Op, Path, parts_of
 from skipstone.ir.types import TEXT, DType, Kind
 from skipstone.ir.values import NO, YES, Data, Mask, numpy_type_of
 from skipstone.kernels.pack.bounds import Bounds
@@ -163,7 +163,9 @@ def _parts(path: Path, dtype: DType, source: PackedStatistics) -> list[LeafReade
     """Return the readers of an array's elements, or of a map's keys and values, if bounds exist."""
     if not source.bounds_elements:
         return []
-    return [_leaf(Node(Op.COLUMN, (), (*path, name), t), source) for name, t in dtype.parts.items()]
+    return [
+        _leaf(Node(Op.COLUMN, (), (*path, name), t), source) for name, t in parts_of(dtype).items()
+    ]
 
 
 def _slice_interval(v: Interval, first: int, stop: int) -> Interval:

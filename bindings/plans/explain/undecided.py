@@ -15,7 +15,7 @@ from skipstone.ir import compute as pc
 from skipstone.ir.arrow import booleans_of
 from skipstone.ir.functions.build import TRUTH, call_of, function_of
 from skipstone.ir.like import decode
-from skipstone.ir.node import Node, Op, Path, columns_of, not_understood, show_path
+from skipstone.ir.node import Node, Op, Path, columns_of, not_understood, parts_of, show_path
 from skipstone.ir.text import show
 from skipstone.ir.types import DType, Kind
 from skipstone.kernels.pack.bounds import Given, Side, bounds_of
@@ -85,7 +85,7 @@ def _reasons(part: Node, stats: Statistics) -> Iterator[tuple[UndecidedReason, M
         if path in null_tests:
             text = f"no null counts of {name}"
             hint = "Parquet's footers count only the NULLs among the elements of lists and maps"
-        elif stats.bounds_elements and dtype.parts:
+        elif stats.bounds_elements and parts_of(dtype):
             continue
         else:
             text = f"{name} is {dtype}, whose values no statistics bound"
@@ -138,9 +138,9 @@ def _knows_bounds(stats: Statistics, path: Path) -> Mask:
     known = np.zeros(stats.num_containers, np.bool_)
     if leaf is None:
         return known
-    for name, dtype in leaf.dtype.parts.items():
+    for name, dtype in parts_of(leaf.dtype).items():
         known |= _knows_bounds_of(stats, (*path, name), dtype)
-    return known if leaf.dtype.parts else _knows_bounds_of(stats, path, leaf.dtype)
+    return known if parts_of(leaf.dtype) else _knows_bounds_of(stats, path, leaf.dtype)
 
 
 def _knows_bounds_of(stats: Statistics, path: Path, dtype: DType) -> Mask:

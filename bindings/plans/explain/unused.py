@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from skipstone.ir.errors import clip, warn_caller
 from skipstone.ir.functions.build import TRUTH, call_of, function_of
 from skipstone.ir.interval import any_result
-from skipstone.ir.node import Node, Op, conjuncts_of, not_understood, sql_path
+from skipstone.ir.node import Node, Op, conjuncts_of, not_understood, parts_of, sql_path
 from skipstone.ir.simplify import TRUE
 from skipstone.ir.text import show
 from skipstone.ir.types import Kind
@@ -120,7 +120,7 @@ def _why_unbounded(part: Node, bounds_elements: bool) -> tuple[str, str] | None:
     columns = [n for n in part.walk() if n.op is Op.COLUMN]
     if not columns or any(n.dtype is None or n.dtype.kind is not Kind.OTHER for n in columns):
         return None
-    if not bounds_elements or not any(n.dtype.parts for n in columns if n.dtype):
+    if not bounds_elements or not any(parts_of(n.dtype) for n in columns if n.dtype):
         return UNBOUNDED
     return next((why for n in part.walk() if (why := why_opaque(n))), None)
 

@@ -44,6 +44,8 @@ HARMLESS: Final = frozenset({
     "delta.generationExpression", "delta.invariants", "delta.identity.start",
     "delta.identity.step", "delta.identity.highWaterMark", "delta.identity.allowExplicitInsert",
 })  # fmt: skip
+# The parts of Spark's arrays and maps.
+PARTS: Final = {"array": ("elementType",), "map": ("keyType", "valueType")}
 # Spark's Parquet reader generates the values of a column of this name.
 # Source: Spark, `ParquetFileFormat.ROW_INDEX_TEMPORARY_COLUMN_NAME`.
 GENERATED: Final = "_tmp_metadata_row_index"
@@ -79,7 +81,7 @@ def arrow_schema(struct: Mapping[str, Any]) -> pa.Schema:
     Other columns are left out, so that a predicate on them becomes UNKNOWN.
 
     Example:
-        >>> array = {"name": "l", "type": {"type": "array"}}
+        >>> array = {"name": "l", "type": {"type": "array", "elementType": "variant"}}
         >>> arrow_schema({"type": "struct", "fields": [{"name": "x", "type": "long"}, array]})
         x: int64
     """
@@ -88,7 +90,7 @@ def arrow_schema(struct: Mapping[str, Any]) -> pa.Schema:
 
 def _fields(struct: Mapping[str, Any]) -> list[pa.Field]:
     known = (
-        (f["name"], arrow_type(f["type"]))
+        (f["name"], _of_parts(f["type"]) or arrow_type(f["type"]))
         for f in struct["fields"]
         if HARMLESS.issuperset(f.get("metadata") or {}) and f["name"].lower() != GENERATED
     )
@@ -129,8 +131,19 @@ def _shared_type(kind: Any, other: Any) -> Any:
         if kind.get("type") == other.get("type") == "struct":
             found = shared_fields(kind["fields"], other["fields"])
             return {**kind, "fields": found} if found else None
-        return None
+        return kind if _of_parts(kind) is not None and _of_parts(kind) == _of_parts(other) else None
     return kind if kind == other else None
+
+
+def _of_parts(kind: Any) -> pa.DataType | None:
+    """Return the Arrow type of an array or map of plain values; None for other types."""
+    if not isinstance(kind, Mapping) or kind.get("type") not in PARTS:
+        return None
+    names = [kind.get(name) for name in PARTS[kind["type"]]]
+    found = [arrow_type(name) if isinstance(name, str) else None for name in names]
+    if any(t is None for t in found):
+        return None
+    return pa.list_(*found) if len(found) == 1 else pa.map_(*found)
 
 
 def arrow_type(kind: Any) -> pa.DataType | None:

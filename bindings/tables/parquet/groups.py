@@ -17,7 +17,7 @@ from skipstone.bindings.tables.partitions import partition_column
 from skipstone.ir import compute as pc
 from skipstone.ir.arrow import arrow_of
 from skipstone.ir.errors import SourceError
-from skipstone.ir.node import Path
+from skipstone.ir.node import Path, parts_of
 from skipstone.ir.types import leaves_of
 from skipstone.kernels.decode.arrays import joined_longs, longs
 from skipstone.kernels.pack.columns import ColumnStatistics
@@ -291,7 +291,7 @@ class LazyColumns(Mapping[Path, ColumnStatistics]):
         self._parts = {
             (*leaf.path, name)
             for leaf in leaves
-            for name, part in leaf.dtype.parts.items()
+            for name, part in parts_of(leaf.dtype).items()
             if part.ordered
         }
         self._constants: dict[Path, ColumnStatistics] = {}

@@ -40,7 +40,8 @@ DDL = (
 )
 VALUES = """
 a ;; array(i, 2, NULL) ;; size(array(NULL)) ;; array(i, 3000000000)
-size(a) ;; array_size(a) ;; array_size(w) ;; cardinality(w) ;; size(array()) ;; a[0] ;; a[i] ;; a[-1] ;; w[1] ;; get(d, 2)
+array_size(a) ;; array_size(w)
+size(a) ;; cardinality(w) ;; size(array()) ;; a[0] ;; a[i] ;; a[-1] ;; w[1] ;; get(d, 2)
 element_at(a, 1) ;; element_at(a, -1) ;; element_at(a, i) ;; element_at(l, 2)
 try_element_at(a, i) ;; try_element_at(w, -2) ;; get(a, i) ;; get(w, 0)
 array_contains(a, 2) ;; array_contains(a, i) ;; array_contains(l, i)
