@@ -34,6 +34,7 @@ from skipstone.ir.functions import (
 )
 from skipstone.ir.functions import numbers as numbers_
 from skipstone.ir.functions.build import ALIASES, SYNONYMS
+from skipstone.ir.interval import any_result
 
 SCHEMA: Final = pa.schema(
     [
@@ -46,6 +47,8 @@ SCHEMA: Final = pa.schema(
         ("t", pa.time64("us")),
         ("ts", pa.timestamp("us", "UTC")),
         ("st", pa.struct([("a", pa.int32())])),
+        ("arr", pa.list_(pa.int64())),
+        ("m", pa.map_(pa.string(), pa.int64())),
     ]
 )
 # Name of the form, examples over SCHEMA, and the statistics that it prunes on.
@@ -62,6 +65,7 @@ FORMS: Final = (
     ("regular expression", ("s RLIKE '^ab'",), "the literal start"),
     ("text function", ("startswith(s, 'a')", "contains(s, 'b')", "endswith(s, 'c')"), "bounds"),
     ("columns compared", ("x < y", "x + y > 10"), "bounds of both"),
+    ("element", ("array_contains(arr, 5)", "exists(arr, v -> v > 5)", "m['k'] = 1"), "elements"),
     ("CASE", ("CASE WHEN x > 5 THEN 1 ELSE 0 END = 1", "if(b, x, y) = 3"), "bounds"),
     ("CAST", ("CAST(x AS STRING) = '5'", "TRY_CAST(s AS INT) > 5"), "bounds, or a single value"),
     ("date part", ("year(d) = 2024", "EXTRACT(MONTH FROM ts) = 3"), "bounds"),
@@ -144,6 +148,8 @@ INTERNAL: Final = frozenset(
         "instant_add_days", "instant_add_months",
     ]
 )  # fmt: skip
+# They also take arrays, and prune by the bounds of other columns only.
+NOT_OF_ELEMENTS: Final = ("coalesce", "case", "compare")
 OPERATORS: Final = {
     "[]": "x[y]",
     "map_value": "m[k]",
@@ -197,8 +203,12 @@ def _functions() -> Iterator[str]:
         *_wrapped(
             "The last column says how conditions on a function prune. *Order*: the function is"
             " monotone, so applying it to bounds gives bounds. *Range*: a special rule computes"
-            " bounds. *Value*: it is computed only for containers that hold a single value. *Rows*:"
-            " it does not prune, but `to_arrow()` filters rows by it."
+            " bounds. *Value*: it is computed only for containers that hold a single value."
+            " *Elements*: it prunes by the bounds of an array's elements, or of a map's keys and"
+            " values, which Parquet's footers have. *Rows*: it does not prune, but `to_arrow()`"
+            " filters rows by it. In ANSI mode, `x[y]` and `element_at` of arrays do not prune,"
+            " because Spark raises an error where an array is shorter; `get` and `try_element_at`"
+            " do."
         ),
         "",
         *_wrapped(
@@ -278,7 +288,7 @@ def _functions_of(family: str) -> Iterator[tuple[str, str]]:
         for module in modules:
             for name, function in module.FUNCTIONS.items():
                 if name not in INTERNAL and MOVED.get(name, heading) == family:
-                    yield name, "rows" if module in (arrays, lambdas, maps) else _basis(function)
+                    yield name, _basis(name, function)
 
 
 def _wrapped(text: str) -> list[str]:
@@ -289,7 +299,11 @@ def _plain(name: str) -> str:
     return name.replace("|", "\\|")
 
 
-def _basis(function: Function) -> str:
+def _basis(name: str, function: Function) -> str:
+    if function.interval is any_result and name != "exists":
+        return "rows"
+    if function.nested and name not in NOT_OF_ELEMENTS:
+        return "elements"
     if function.monotone:
         return "order"
     return "value" if function.interval is None else "range"

@@ -308,8 +308,7 @@ def _at_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
 
 def _part_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
     """Return the interval of an array that has some elements of the first argument."""
-    may_raise = args[0].may_raise if call.name != "slice" else YES
-    return replace(anything(call.dtype), may_raise=may_raise, parts=args[0].parts)
+    return replace(anything(call.dtype), may_raise=args[0].may_raise, parts=args[0].parts)
 
 
 def _concat_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
@@ -374,7 +373,7 @@ FUNCTIONS: Final = {
         lambda *a: tuple(v for x in a for v in x),
         interval=_concat_interval,
     ),
-    "slice": nested_function(_of_array(_same, ty.INT32, ty.INT32), _slice, interval=_part_interval),
+    "slice": nested_function(_of_array(_same, ty.INT32, ty.INT32), _slice),
     "array_join": nested_function(_joined_signature, _joined),
     "split": nested_function(_split_signature, _split),
 }

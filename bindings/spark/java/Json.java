@@ -8,6 +8,7 @@ import org.apache.spark.sql.catalyst.expressions.InSet;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.expressions.Or;
+import org.apache.spark.sql.catalyst.util.GenericArrayData;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.Decimal;
 import org.apache.spark.unsafe.types.UTF8String;
@@ -83,6 +84,14 @@ class Json {
       for (String comma = ""; items.hasNext(); comma = ",") {
         out.append(comma);
         tree(items.next(), out);
+      }
+      out.append("]");
+    } else if (o instanceof GenericArrayData) {
+      out.append("[");
+      Object[] elements = ((GenericArrayData) o).array();
+      for (int i = 0; i < elements.length; i++) {
+        out.append(i == 0 ? "" : ",");
+        tree(elements[i], out);
       }
       out.append("]");
     } else {

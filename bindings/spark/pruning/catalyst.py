@@ -10,8 +10,8 @@ parsed in a time zone.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping
-from decimal import Decimal
 from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
@@ -22,11 +22,13 @@ from skipstone.bindings.spark.pruning.catalyst_calls import (
     TRIED,
     UNFLAGGED,
     VARIADIC,
+    interval_type,
     settings_of,
+    value_of,
 )
 from skipstone.bindings.spark.pruning.column import case, cast, field, member, opaque, type_named
 from skipstone.ir import types as ty
-from skipstone.ir.node import Name, Node, Op, Path, literal
+from skipstone.ir.node import Name, Node, Op, Path, literal, parameter
 from skipstone.ir.session import Settings
 from skipstone.ir.types import DType, Kind
 
@@ -40,6 +42,7 @@ PLAIN: Final = {
     "LessThan": Op.LT, "LessThanOrEqual": Op.LE,
     "GreaterThan": Op.GT, "GreaterThanOrEqual": Op.GE,
 }  # fmt: skip
+ARRAY: Final = re.compile(r"ARRAY<([^<>]*)>")
 TRIMS: Final = {"StringTrim": "trim", "StringTrimLeft": "ltrim", "StringTrimRight": "rtrim"}
 # These classes change only what Spark knows about nullability, turn -0.0 into 0.0, or replace one
 # NaN by another.
@@ -109,6 +112,7 @@ class _Reader:
     ) -> None:
         self.columns, self.settings, self.unsure = columns, settings, unsure
         self.fields = _paths(schema, ())
+        self.parameters: dict[int, Name] = {}  # of lambdas, by Spark's ids
 
     def node(self, tree: Any) -> Node:
         if not isinstance(tree, dict) or "class" not in tree:
@@ -184,8 +188,16 @@ class _Reader:
         return found if known else self.opaque(tree, "statistics say nothing about the field")
 
     def as_Literal(self, tree: Tree) -> Node:
-        dtype = _interval_type(tree["type"]) or type_named(tree["type"])
-        found = value_of(tree["parts"][0], dtype)
+        value, array = tree["parts"][0], ARRAY.fullmatch(tree["type"])
+        dtype = interval_type(tree["type"]) or type_named(
+            tree["type"] if array is None else array[1]
+        )
+        if array is not None and isinstance(value, list):
+            elements = [value_of(v, dtype) for v in value]
+            if all(e is not None for e in elements):
+                return Node(Op.CALL, tuple(e for e in elements if e is not None), "array")
+            return self.opaque(tree, f"a literal of type {tree['type']}")
+        found = value_of(value, dtype)
         return (
             found if found is not None else self.opaque(tree, f"a literal of type {tree['type']}")
         )
@@ -289,6 +301,25 @@ class _Reader:
 
     as_ToUnixTimestamp = as_UnixTimestamp
 
+    def as_ArrayExists(self, tree: Tree) -> Node:
+        array, function, three_valued = tree["parts"]
+        body, variables, _ = (
+            function["parts"] if function["class"] == "LambdaFunction" else 3 * [[]]
+        )
+        if len(variables) != 1 or three_valued is not True:
+            return self.opaque(tree, "the form is not understood")
+        (variable,) = variables
+        name = parameter(f"x{variable['id']}")
+        self.parameters[variable["id"]] = name
+        condition = Node(Op.LAMBDA, (self.node(body),), (name,))
+        return Node(Op.CALL, (self.node(array), condition), "exists")
+
+    def as_NamedLambdaVariable(self, tree: Tree) -> Node:
+        name = self.parameters.get(tree["id"])
+        if name is None:
+            return self.opaque(tree, "the form is not understood")
+        return Node(Op.COLUMN, value=name)
+
     def as_GetArrayItem(self, tree: Tree) -> Node:
         array, at, failing = tree["parts"]
         name = "[]" if failing else "get"
@@ -319,54 +350,3 @@ def _paths(fields: Iterable[pa.Field], above: Path) -> set[Path]:
         path = (*above, f.name)
         out |= {path} | (_paths(f.type, path) if pa.types.is_struct(f.type) else set())
     return out
-
-
-def _interval_type(name: str) -> DType | None:
-    """Return the type of a literal by the name that Spark prints, if it is an interval.
-
-    The value is a number of months or of microseconds, regardless of the units in the name.
-    """
-    if not name.startswith("INTERVAL "):
-        return None
-    units = set(name.split()[1:]) - {"TO"}
-    if units <= {"YEAR", "MONTH"}:
-        return ty.YEAR_MONTH
-    if units == {"DAY"}:
-        return ty.DAYS
-    return ty.DAY_TIME if units <= {"DAY", "HOUR", "MINUTE", "SECOND"} else None
-
-
-def value_of(value: Any, dtype: DType | None) -> Node | None:
-    """Make a literal from a value in Spark's internal form; None if it is not supported."""
-    if dtype is None:
-        return None
-    if value is None:
-        return literal(None, dtype)
-    match dtype.kind, value:
-        case Kind.BOOL, bool():
-            return literal(int(value), dtype)
-        case (
-            (Kind.INT | Kind.DATE | Kind.TIMESTAMP | Kind.INTERVAL),
-            int(),
-        ) if not isinstance(value, bool):
-            return literal(value, dtype)
-        case Kind.FLOAT, {"float": text}:
-            return literal(
-                math.nan if text == "NaN" else float(text.replace("Infinity", "inf")), dtype
-            )
-        case Kind.DECIMAL, {"decimal": text}:
-            return literal(ty.to_axis(Decimal(text), dtype), dtype)
-        case Kind.BINARY, {"bytes": text}:
-            return literal(bytes.fromhex(text), dtype)
-        case Kind.STRING, {"bytes": text} if _is_utf8(bytes.fromhex(text)):
-            return literal(bytes.fromhex(text), dtype)
-    return None
-
-
-def _is_utf8(text: bytes) -> bool:
-    """Return True if bytes are UTF-8; Spark's casts of BINARY to STRING keep bytes that are not."""
-    try:
-        text.decode()
-    except UnicodeDecodeError:
-        return False
-    return True

@@ -1,4 +1,4 @@
-"""The expression classes of Spark's optimised plans that are calls of SQL functions.
+"""The parts of Spark's optimised plans: classes that are calls of SQL functions, and literals.
 
 A class's leading parts are its arguments. The remaining parts are settings that the expression
 carries, because it may have been made under other settings than the session's current ones.
@@ -6,7 +6,13 @@ carries, because it may have been made under other settings than the session's c
 
 from __future__ import annotations
 
+import math
+from decimal import Decimal
 from typing import Any, Final
+
+from skipstone.ir import types as ty
+from skipstone.ir.node import Node, literal
+from skipstone.ir.types import DType, Kind
 
 # The function's name, and the number of arguments. The remaining parts must equal the session's
 # settings.
@@ -58,7 +64,9 @@ CALLS: Final = {
     # Arrays and maps
     "ArrayContains": ("array_contains", 2), "ArraysOverlap": ("arrays_overlap", 2),
     "ArrayPosition": ("array_position", 2), "ArrayMax": ("array_max", 1),
-    "ArrayMin": ("array_min", 1), "GetMapValue": ("[]", 2), "MapKeys": ("map_keys", 1),
+    "ArrayMin": ("array_min", 1), "SortArray": ("sort_array", 2),
+    "ArrayDistinct": ("array_distinct", 1), "ArrayRemove": ("array_remove", 2),
+    "GetMapValue": ("[]", 2), "MapKeys": ("map_keys", 1),
     "MapValues": ("map_values", 1),
     # Hashes
     "Md5": ("md5", 1), "Sha1": ("sha1", 1), "Sha2": ("sha2", 2), "Crc32": ("crc32", 1),
@@ -77,6 +85,7 @@ VARIADIC: Final = {
     "Least": "least",
     "Concat": "concat",
     "ConcatWs": "concat_ws",
+    "CreateArray": "array",
 }
 # The functions that are NULL where others raise; they have the classes of the others.
 TRIED: Final = {
@@ -104,3 +113,54 @@ def settings_of(parts: list[Any]) -> list[Any]:
         else:
             out.append(part)
     return out
+
+
+def interval_type(name: str) -> DType | None:
+    """Return the type of a literal by the name that Spark prints, if it is an interval.
+
+    The value is a number of months or of microseconds, regardless of the units in the name.
+    """
+    if not name.startswith("INTERVAL "):
+        return None
+    units = set(name.split()[1:]) - {"TO"}
+    if units <= {"YEAR", "MONTH"}:
+        return ty.YEAR_MONTH
+    if units == {"DAY"}:
+        return ty.DAYS
+    return ty.DAY_TIME if units <= {"DAY", "HOUR", "MINUTE", "SECOND"} else None
+
+
+def value_of(value: Any, dtype: DType | None) -> Node | None:
+    """Make a literal from a value in Spark's internal form; None if it is not supported."""
+    if dtype is None:
+        return None
+    if value is None:
+        return literal(None, dtype)
+    match dtype.kind, value:
+        case Kind.BOOL, bool():
+            return literal(int(value), dtype)
+        case (
+            (Kind.INT | Kind.DATE | Kind.TIMESTAMP | Kind.INTERVAL),
+            int(),
+        ) if not isinstance(value, bool):
+            return literal(value, dtype)
+        case Kind.FLOAT, {"float": text}:
+            return literal(
+                math.nan if text == "NaN" else float(text.replace("Infinity", "inf")), dtype
+            )
+        case Kind.DECIMAL, {"decimal": text}:
+            return literal(ty.to_axis(Decimal(text), dtype), dtype)
+        case Kind.BINARY, {"bytes": text}:
+            return literal(bytes.fromhex(text), dtype)
+        case Kind.STRING, {"bytes": text} if _is_utf8(bytes.fromhex(text)):
+            return literal(bytes.fromhex(text), dtype)
+    return None
+
+
+def _is_utf8(text: bytes) -> bool:
+    """Return True if bytes are UTF-8; Spark's casts of BINARY to STRING keep bytes that are not."""
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from skipstone.bindings.spark.pruning.catalyst import value_of
+from skipstone.bindings.spark.pruning.catalyst_calls import value_of
 from skipstone.bindings.statistics.statistics import Statistics
 from skipstone.bindings.tables.files import Ints
 from skipstone.bindings.tables.partition_values import constant_statistics

@@ -22,6 +22,7 @@ COLUMNS = (
     "date_add(DATE '2024-01-30', CAST(id AS INT) * 40) AS d",
     "TIMESTAMP '2024-03-09 22:30:15.25' + make_dt_interval(CAST(id AS INT), 1) AS t",
     "TIMESTAMP_NTZ '2024-03-09 22:30:15.25' + make_dt_interval(CAST(id AS INT), 1) AS n",
+    "array(CAST(id AS INT), NULL) AS a", "map(CONCAT('k', id), id) AS k",
 )  # fmt: skip
 
 # function -> conditions; the settings of the tests' session are ANSI mode and UTC.
@@ -133,11 +134,26 @@ WHERE = {
     "greatest": ["greatest(i, 3) = 4"], "least": ["least(i, 3) = 2"],
     "cast": ["CAST(m AS INT) = 3", "CAST(t AS DATE) = DATE '2024-03-13'"],
     "try_cast": ["TRY_CAST(substring(s, 2, 1) AS INT) = 3"],
+    "array": ["array_contains(array(i, i), 3)", "arrays_overlap(a, array(i, 3)) AND i = 3"],
+    "array_contains": ["array_contains(a, 3)", "array_contains(a, i) AND i = 2"],
+    "array_position": ["array_position(a, 3) > 0"],
+    "array_remove": ["array_contains(array_remove(a, 7), 3)"],
+    "element_at": ["element_at(k, 'k3') = 3"],
+    "try_element_at": ["try_element_at(a, 1) > 3", "try_element_at(k, 'k2') = 2"],
+    "get": ["get(a, 0) < 2"], "array_max": ["array_max(a) > 3"], "array_min": ["array_min(a) = 1"],
+    "arrays_overlap": ["arrays_overlap(a, array(0, 1))"],
+    "sort_array": ["array_contains(sort_array(a), 3)"],
+    "array_distinct": ["array_contains(array_distinct(a), 3)"],
+    "exists": ["exists(a, v -> v > 1 AND v < 4)", "exists(a, v -> v + 1 = 3)"],
+    "map_value": ["k['k3'] = 3"], "map_contains_key": ["map_contains_key(k, 'k3')"],
+    "map_keys": ["array_contains(map_keys(k), 'k1')"],
+    "map_values": ["array_contains(map_values(k), 4L)"],
     "like": ["s LIKE ANY ('x3%', '%_4_%')", "s LIKE ALL ('x_ %', '%4 y')",
              "s NOT LIKE ANY ('x_%', '%_4_%')", "s NOT LIKE ALL ('x_4%', '_3%')"],
 }  # fmt: skip
-# Spark replaces these by calls of Java methods, which have no class of their own.
-UNKNOWN = {"base64", "url_encode"}
+# Spark replaces the first two by calls of Java methods, and array_compact by a filter. In ANSI
+# mode, Spark raises an error where an array is shorter than the index of a[i].
+UNKNOWN = {"base64", "url_encode", "array_compact", "[]"}
 OF_SPARK_4 = ("<<", ">>", "try_mod(", "dayname(", "monthname(")
 CONDITIONS = [
     (name, where)
