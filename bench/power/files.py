@@ -55,6 +55,7 @@ def make(folder: Path, spark: Any = None) -> dict[str, Table]:
     tables = {
         "main": _one_file(folder / "main", rows()),
         "floats": _one_file(folder / "floats", floats()),
+        "elements": _one_file(folder / "elements", elements()),
         "hive": _hive(folder / "hive", rows()),
         "floats by Polars": _by_writer(folder / "polars", _polars),
         "floats by DuckDB": _by_writer(folder / "duckdb", _duckdb),
@@ -129,6 +130,21 @@ def floats() -> pa.Table:
     one = np.ones(len(g))
     one[(np.arange(len(g)) % ROWS == 9) & (g % 5 == 0)] = np.nan
     return pa.table({"g": pa.array(g, pa.int32()), "f": f, "one": one})
+
+
+def elements() -> pa.Table:
+    """Make arrays and maps: `l` and the keys of `p` ascend from group to group."""
+    g = np.repeat(np.arange(GROUPS), ROWS)
+    at = np.arange(len(g))
+    arrays = [None if i % 17 == 0 else [int(i), int(i) + 3][: i % 3] for i in at]
+    maps = [[(f"k{k:02d}", int(i))] for k, i in zip(g, at, strict=True)]
+    return pa.table(
+        {
+            "g": pa.array(g, pa.int32()),
+            "l": pa.array(arrays, pa.list_(pa.int64())),
+            "p": pa.array(maps, pa.map_(pa.string(), pa.int64())),
+        }
+    )
 
 
 def _write(table: pa.Table, path: Path, options: dict[str, Any] | None = None) -> None:

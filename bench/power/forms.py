@@ -13,7 +13,7 @@ from decimal import Decimal
 from typing import Final
 
 from bench.power.form import Form
-from bench.power.functions import DAY, SCALARS, TEXTS
+from bench.power.functions import DAY, ELEMENTS, SCALARS, TEXTS
 
 
 def _list(first: int, step: int, n: int) -> list[int]:
@@ -235,6 +235,7 @@ def _floats(table: str) -> tuple[Form, ...]:
 FORMS: Final = (
     *COMPARISONS,
     *TEXTS,
+    *ELEMENTS,
     *SCALARS,
     *TREES,
     *FILES,

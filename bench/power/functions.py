@@ -10,6 +10,28 @@ from bench.power.form import Form
 
 DAY: Final = dt.date(2022, 3, 1)
 
+ELEMENTS: Final = (
+    Form(
+        "array_contains", "array_contains(l, 700)", duckdb="list_contains(l, 700)",
+        polars="pl.col('l').list.contains(700)", datafusion="array_has(l, 700)", iceberg="",
+        table="elements",
+    ),
+    Form(
+        "exists", "exists(l, v -> v BETWEEN 1210 AND 1260)",
+        duckdb="len(list_filter(l, lambda v: v BETWEEN 1210 AND 1260)) > 0",
+        polars="pl.col('l').list.eval(pl.element().is_between(1210, 1260)).list.any()",
+        datafusion="", iceberg="", table="elements",
+    ),
+    Form(
+        "greatest element", "array_max(l) > 1800", duckdb="list_max(l) > 1800",
+        polars="pl.col('l').list.max() > 1800", datafusion="array_max(l) > 1800", iceberg="",
+        table="elements",
+    ),
+    Form(
+        "value of a key", "p['k12'] > 0", duckdb="p['k12'] > 0", polars="",
+        datafusion="p['k12'] > 0", iceberg="", table="elements",
+    ),
+)  # fmt: skip
 TEXTS: Final = (
     Form("LIKE prefix", "s LIKE 'charlie%'", lambda f, c: c.starts_with(f("s"), "charlie")),
     Form(
