@@ -152,7 +152,8 @@ class _Binder:
                 return NULL
             case Node(Op.UNKNOWN):
                 return scalar
-        return unknown(show(scalar), f"expected a BOOLEAN condition, got {scalar.dtype}")
+        hint = "write a comparison, such as x <> 0, and a range as x > 1 AND x < 9"
+        return unknown(show(scalar), f"expected a BOOLEAN condition, got {scalar.dtype}", hint)
 
     def rewritten(self, n: Node) -> Node:
         """Rewrite a function into another form; UNKNOWN with its columns if it is not supported."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,7 @@ from skipstone.ir.errors import clip, counted
 from skipstone.ir.node import Node, columns_of, conjuncts_of, has_unknown
 from skipstone.ir.outcome import Verdict
 from skipstone.ir.session import Session
-from skipstone.ir.simplify import TRUE
+from skipstone.ir.simplify import FALSE, TRUE
 from skipstone.kernels.pack.planes import Mask
 
 if TYPE_CHECKING:
@@ -27,6 +27,16 @@ if TYPE_CHECKING:
     from skipstone.bindings.plans.pages import PlanPages
     from skipstone.bindings.predicates.predicate import PruningPredicate
     from skipstone.bindings.statistics.statistics import Statistics
+
+# Delta's name of a kind of pruning -> what prunes.
+PRUNES_BY: Final = {
+    "noSkippingV1": "nothing",
+    "partitionFilteringOnlyV1": "partition values",
+    "dataSkippingOnlyV1": "column statistics",
+    "dataSkippingAndPartitionFilteringV1": "partition values and column statistics",
+    "limit": "the limit",
+    "filteredLimit": "the condition and the limit",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +169,16 @@ class Selection:
         return "dataSkippingOnlyV1"
 
     @property
+    def prunes_by(self) -> str:
+        """What prunes, for display: "partition values", "column statistics", "nothing"."""
+        if self.skipping in ("partition", "data") and self.predicate is not None:
+            if self.predicate.always_true and self.dynamic is None:
+                return "nothing"  # no part of the condition can
+            if self.predicate.program.can_match == FALSE:
+                return "the condition, which is never TRUE"
+        return PRUNES_BY[self.kind]
+
+    @property
     def unused(self) -> tuple[str, ...]:
         """The conjuncts that can never prune, whatever the containers' bounds are, as SQL text.
 
@@ -266,10 +286,7 @@ class Selection:
         texts = [clip(part.text) for part in self.unused_parts]
         more = f", and {len(texts) - 3} more" if len(texts) > 3 else ""
         unused = f", unused: {', '.join(texts[:3])}{more}" if texts else ""
-        from skipstone.bindings.plans.explain.as_text import PRUNES_BY
-
-        pruned_by = f"pruned by: {PRUNES_BY[self.kind]}"
-        return f"Plan({files},{finer}{folders} {pruned_by}{unused})"
+        return f"Plan({files},{finer}{folders} pruned by: {self.prunes_by}{unused})"
 
 
 def _limit_containers(

@@ -68,6 +68,7 @@ UNUSED = [
     ("sum(x) > 5",                        ["sum(x) > 5"],             "compute it first, and"),
     ("count(*) > 5",                      ["COUNT(*) > 5"],           "compute it first, and"),
     ("x IN 1",                            ["x IN 1"],                 "such as IN (1, 2)"),
+    ("1 < x < 9",                         ["(x > 1) < 9"],            "as x > 1 AND x < 9"),
     ("d > 2024-01-31",                    ["d > 1992"],               "write a date as DATE"),
     ("ts > 1700000000",                   ["ts > 1700000000"],        "write a time as TIMESTAMP"),
 ]  # fmt: skip
@@ -85,6 +86,24 @@ def test_a_condition_that_cannot_prune_is_warned_about(table, where, unused, wor
     assert len(plan.unused_parts) == 1 and plan.unused_parts[0].text in message
     assert f"unused: {plan.unused_parts[0].text}" in repr(plan)
     assert "cannot prune" in plan.explain()
+
+
+#    condition                what prunes
+PRUNES_BY = [
+    (None,                    "nothing"),
+    ("x > 90",                "column statistics"),
+    ("soundex(s) = 'a'",      "nothing"),
+    ("x > 90 AND soundex(s) = 'a'", "column statistics"),
+    ("x > 99999999999999999", "the condition, which is never TRUE"),
+    ("x = NULL",              "the condition, which is never TRUE"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("where", "words"), PRUNES_BY)
+@pytest.mark.filterwarnings("ignore:.* cannot prune")
+def test_plans_say_what_prunes(table, where, words):
+    plan = table.plan(where)
+    assert f"pruned by: {words}" in repr(plan) and f"prunes by {words}" in plan.explain()
 
 
 def test_statistics_without_bounds_of_elements(table):

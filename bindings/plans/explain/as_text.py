@@ -42,15 +42,6 @@ def _lines(e: Explanation) -> Iterator[str]:
         yield from (f"  {line}" for line in e.program.splitlines())
 
 
-# Delta's name of a kind of pruning -> what prunes.
-PRUNES_BY: Final = {
-    "noSkippingV1": "nothing",
-    "partitionFilteringOnlyV1": "partition values",
-    "dataSkippingOnlyV1": "column statistics",
-    "dataSkippingAndPartitionFilteringV1": "partition values and column statistics",
-    "limit": "the limit",
-    "filteredLimit": "the condition and the limit",
-}
 # The name of a phase -> its name for display.
 PHASE_NAMES: Final = {"membership": MEMBERSHIP}
 
@@ -75,7 +66,7 @@ def summary(e: Explanation) -> Iterator[str]:
         yield "no row can match: the condition is never TRUE, whatever the statistics say"
     if scan.logical_rows != scan.rows:
         yield f"live rows: {shown_number(scan.logical_rows)} of {shown_number(total.logical_rows)}"
-    yield f"prunes by {PRUNES_BY[e.kind]}"
+    yield f"prunes by {e.prunes_by}"
     if e.seconds:
         yield _times(e.seconds)
     counts = "".join(f", {counted(n, name)}" for name, n in e.work.counts.items())

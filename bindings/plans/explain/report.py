@@ -30,7 +30,7 @@ class Explanation:
         condition: The condition as it was understood, as SQL; None if there is none.
         rewritten: The condition over statistics.
         never_true: True if no row can match, whatever the statistics, as with x > 5 AND x < 3.
-        skipping, kind: As in `Plan`.
+        skipping, kind, prunes_by: As in `Plan`.
         unit: The kind of the containers: "row groups", "files".
         containers, kept: How many were planned, and how many are kept.
         sizes: As in `Plan.sizes`.
@@ -61,6 +61,7 @@ class Explanation:
     never_true: bool
     skipping: str
     kind: str
+    prunes_by: str
     unit: str
     containers: int
     kept: int
@@ -105,6 +106,7 @@ def explanation_of(
         never_true=p is not None and p.program.can_match == FALSE,
         skipping=plan.skipping,
         kind=plan.kind,
+        prunes_by=plan.prunes_by,
         unit=plan.table.unit,
         containers=len(plan.verdicts),
         kept=len(plan.kept),
