@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from skipstone.ir.errors import DynamicFilterError
+from skipstone.ir.errors import DynamicFilterError, PredicateError
 from skipstone.kernels.config import config
 
 
@@ -37,6 +37,18 @@ def check_wait(seconds: Any) -> None:
     if not number or isinstance(seconds, bool) or not seconds >= 0:
         raise DynamicFilterError(
             f"wait is {seconds!r:.60}; expected a number of seconds, 0 or more"
+        )
+
+
+def check_null_safe(null_safe: object) -> None:
+    """Check whether all keys of a join are compared by `<=>`.
+
+    Raises:
+        PredicateError: it is neither True nor False.
+    """
+    if not isinstance(null_safe, bool):
+        raise PredicateError(
+            f"null_safe is {null_safe!r:.60}; expected True or False, which holds for all keys"
         )
 
 

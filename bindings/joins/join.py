@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from skipstone.bindings.filters.filter import DynamicFilter
 from skipstone.bindings.filters.keys import as_spark_reads, cast_array, compared_in
-from skipstone.bindings.filters.option import check_wait, enabled
+from skipstone.bindings.filters.option import check_null_safe, check_wait, enabled
 from skipstone.bindings.filters.rows import special_type, table_of
 from skipstone.bindings.joins.build_side import (
     BuildSide,
@@ -83,10 +83,7 @@ def join_explained(
     session = Session(timezone, ansi, case_sensitive)
     check_names("columns_fact", columns_fact)
     builds = build_sides(dim, on, how, where_dim, columns_dim)
-    if not isinstance(null_safe, bool):
-        raise PredicateError(
-            f"null_safe is {null_safe!r:.60}; expected True or False, which holds for all keys"
-        )
+    check_null_safe(null_safe)
     if wait is not None:
         check_wait(wait)
     if null_safe and any(build.how == "not in" for build in builds):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import pyarrow.fs as pafs
 
 from skipstone.bindings.filters.kinds import Needs, Side, kind_of
+from skipstone.bindings.filters.option import check_null_safe
 from skipstone.bindings.joins.names import pairs_of
 from skipstone.bindings.predicates.predicate import PruningPredicate, is_column
 from skipstone.bindings.shards.shards import Shards
@@ -125,6 +126,7 @@ def prune_join(
     """
     require_pyspark(oldest_for(dim))
     kind = kind_of(how)
+    check_null_safe(null_safe)
     if kind == "not in":
         raise PredicateError(
             "how is 'not in'; expected one of Spark's joins. "
