@@ -280,6 +280,10 @@ class LazyColumns(Mapping[Path, ColumnStatistics]):
     """Column -> statistics, computed when a column is first used.
 
     It also knows the elements of arrays, and the keys and values of maps, but does not list them.
+
+    Attributes:
+        groups: The row groups.
+        parts: The paths of such elements, keys and values.
     """
 
     bounds_elements = True
@@ -288,7 +292,7 @@ class LazyColumns(Mapping[Path, ColumnStatistics]):
         self.groups, self._timezone = groups, timezone
         leaves = leaves_of(groups.schema).values()
         self._leaves = [leaf.path for leaf in leaves if leaf.dtype.ordered]
-        self._parts = {
+        self.parts = {
             (*leaf.path, name)
             for leaf in leaves
             for name, part in parts_of(leaf.dtype).items()
@@ -303,7 +307,7 @@ class LazyColumns(Mapping[Path, ColumnStatistics]):
         return len(self._leaves)
 
     def __getitem__(self, path: Path) -> ColumnStatistics:
-        if path not in self._leaves and path not in self._parts:
+        if path not in self._leaves and path not in self.parts:
             raise KeyError(path)
         if not self.groups.is_partition(path):
             return self.groups.raw(path)
@@ -318,7 +322,7 @@ class Exactness(Mapping[Path, Mapping[str, pa.Array]]):
     """Column -> {"min_exact", "max_exact"}: bool, one value per row group; null is unknown."""
 
     def __init__(self, columns: LazyColumns) -> None:
-        self._columns = columns
+        self._columns, self.parts = columns, columns.parts
         self._flags: dict[Path, dict[str, pa.Array]] = {}
 
     def __iter__(self) -> Iterator[Path]:

@@ -98,7 +98,7 @@ def _table(groups: RowGroups, exact: Exactness, identified: Mask) -> pa.Table:
         "rows": np.concatenate([groups.rows[which], blank]),
         "bytes": np.concatenate([groups.nbytes[which], blank]),
     }
-    paths = [p for p in exact if not groups.is_partition(p)]
+    paths = [p for p in (*exact, *sorted(exact.parts)) if not groups.is_partition(p)]
     for i, path in enumerate(paths):
         if i % AT_ONCE == 0:
             groups.load(paths[i : i + AT_ONCE])

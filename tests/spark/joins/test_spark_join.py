@@ -133,7 +133,7 @@ def test_conditions_on_the_fact_table(spark, fact):
     assert rows_of(again) == rows_of(joined.where("i > 20"))
     with pytest.raises(ss.PredicateError, match="expected names of keys"):
         prune_join(fact, dim, [])
-    with pytest.raises(ss.PredicateError, match="null_safe is .*; expected True or False"):
+    with pytest.raises(ss.PredicateError, match=r"null_safe is .*; expected True or False"):
         prune_join(fact, dim, "k", null_safe=["k"])
     with pytest.raises(ss.PredicateError, match="where is int"):
         prune_join(fact, dim, {"i": "k"}, where=5)

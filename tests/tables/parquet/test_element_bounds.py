@@ -1,6 +1,7 @@
 """Bounds of the elements of arrays, and of the keys and values of maps, in Parquet's footers."""
 
 import datetime as dt
+import os
 import random
 from decimal import Decimal as D
 
@@ -103,6 +104,18 @@ def test_files(folder, where, files):
     except UnsupportedForm:
         return
     assert plan.to_arrow().num_rows == (pc.sum(true).as_py() or 0)
+
+
+def test_saved_statistics_have_them(tmp_path):
+    for i in range(FILES):
+        pq.write_table(pa.table(rows_of(i)), tmp_path / f"{i}.parquet")
+        os.utime(tmp_path / f"{i}.parquet", (1e9, 1e9))  # a file whose time is old is saved
+    ss.scan_parquet(tmp_path).save_stats()
+    saved = ss.scan_parquet(tmp_path)
+    for where, files in (("array_contains(xs, 33)", "3"), ("m['k2'] > 0", "2"), ("x = 51", "5")):
+        plan = saved.plan(where)
+        assert " ".join(f[-9] for f in plan.files) == files
+    assert saved.work["footers from the snapshot"] == FILES
 
 
 def test_files_of_other_types_and_without_the_column(tmp_path):
