@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple
 
 from skipstone.ir.merge import scalar_and_values
-from skipstone.ir.node import Node, Op, Path, show_path
+from skipstone.ir.node import Node, Op, Path, parts_of, show_path
 from skipstone.ir.ranges import ValueSet, few_members, value_set_of
 from skipstone.ir.ranges import combined as combined_sets
-from skipstone.ir.types import DType, to_python
+from skipstone.ir.types import DType, Kind, to_python
 
 Values = tuple[object, ...]  # ascending, without repeats
 LISTS: Final = (Op.EQ, Op.IN)
@@ -47,6 +47,55 @@ class _Term(NamedTuple):
     column: Node
     positive: bool
     values: Values
+
+
+# Functions that are TRUE only for an array or map with one of some elements or keys, and those that
+# are NULL without the key.
+CONTAINING: Final = ("array_contains", "arrays_overlap", "exists", "map_contains_key")
+OF_KEY: Final = ("map_value", "map_element")
+
+
+def needed_elements(call: Node, values: Values) -> tuple[Node, Values] | None:
+    """Return the elements of which an array needs one where a call has one of some values.
+
+    Args:
+        call: A bound call.
+        values: Axis values of its result.
+
+    Returns:
+        The elements of an array, or the keys of a map, as a column, and the values of which one
+        must occur; None if none must.
+    """
+    name: Any = call.value
+    if name[0] not in OF_KEY and (name[0] not in CONTAINING or values != (1,)):
+        return None
+    source, *others = call.args
+    if source.op is Op.CALL and source.value[:1] == ("as_array",):  # type: ignore[index]
+        source = source.args[0]  # only the type of the elements gets wider
+    if source.op is not Op.COLUMN or source.dtype is None or not isinstance(source.value, tuple):
+        return None
+    part, dtype = next(iter(parts_of(source.dtype).items()))
+    found: Any = ()
+    match name[0], others:
+        case "exists", _:
+            term = _term(name[2])
+            if term is not None and term.positive and term.column.value == name[3:]:
+                found = term.values
+        case "arrays_overlap", [Node(Op.LITERAL) as array]:
+            found = array.value or ()
+        case "arrays_overlap", [Node(Op.CALL, elements, ("array", _))]:
+            if all(e.op is Op.LITERAL for e in elements):
+                found = [e.value for e in elements]
+        case (
+            ("array_contains" | "map_contains_key" | "map_value" | "map_element"),
+            [Node(Op.LITERAL) as one],
+        ):
+            found = (one.value,)
+    known: list[Any] = sorted({v for v in found if v is not None})
+    if dtype.kind is Kind.INT:  # of wider numbers, only these may be elements
+        known = [v for v in known if dtype.lowest <= v <= (dtype.highest or 0)]
+    column = Node(Op.COLUMN, (), (*source.value, part), dtype)
+    return (column, tuple(known)) if known else None
 
 
 def guarantees(n: Node) -> tuple[LiteralGuarantee, ...] | None:

@@ -22,7 +22,7 @@ from typing import Any, Final
 
 from skipstone.ir.cached import cached_property
 from skipstone.ir.errors import PredicateTooDeep
-from skipstone.ir.guarantee import LiteralGuarantee
+from skipstone.ir.guarantee import LiteralGuarantee, needed_elements
 from skipstone.ir.like import after_prefix, pattern_of
 from skipstone.ir.node import TERMS, Node, Op, literal, statistics_key
 from skipstone.ir.simplify import FALSE, TRUE
@@ -245,10 +245,16 @@ def _statistic(op: Op, term: Node) -> Node:
 
 
 def _member(op: Op, column: Node, values: tuple[object, ...]) -> Node:
-    """Return a provider's answer about a set as a statistic; TRUE for calls, which have none."""
-    if column.op is Op.COLUMN:
-        return Node(op, value=(column.value, values), dtype=column.dtype)
-    return TRUE
+    """Return a provider's answer about a set as a statistic; TRUE for calls, which have none.
+
+    A test that only an array with certain elements can pass asks about the elements.
+    """
+    if column.op is Op.CALL:
+        found = needed_elements(column, values) if op is Op.MAY_CONTAIN else None
+        if found is None:
+            return TRUE
+        column, values = found
+    return Node(op, value=(column.value, values), dtype=column.dtype)
 
 
 def _may_be_defined(column: Node) -> Node:

@@ -30,11 +30,12 @@ from skipstone.bindings.tables.parquet.file_schemas import BloomLocation, Stored
 from skipstone.bindings.tables.parquet.groups import RowGroups
 from skipstone.bindings.tables.parquet.pages.ranges import REMOTE_GAP, Ranges, Span
 from skipstone.bindings.tables.parquet.thrift import ThriftError, sized_struct
+from skipstone.ir.arrow import type_at
 from skipstone.ir.cached import cached_property
-from skipstone.ir.node import Node, Op, Path
+from skipstone.ir.node import PARTS, Node, Op, Path
 from skipstone.ir.session import Session
 from skipstone.ir.simplify import is_in
-from skipstone.ir.types import DType, leaves_of
+from skipstone.ir.types import DType, from_arrow, leaves_of
 from skipstone.kernels.pack.planes import Mask
 from skipstone.kernels.run.pool import REQUESTS, ContextPool
 
@@ -336,7 +337,13 @@ def admitted_containers(
     from skipstone.bindings.predicates.predicate import PruningPredicate
 
     leaf = leaves_of(bounds.schema).get(path)
-    if leaf is None or leaf.dtype != dtype:
+    if path[-1] in PARTS:
+        own = from_arrow(type_at(bounds.schema, path))
+    elif leaf is not None:
+        own = leaf.dtype
+    else:
+        return []
+    if own != dtype:
         return []
     test = is_in(Node(Op.COLUMN, value=path, dtype=dtype), list(values))
     predicate = PruningPredicate._from_bound(test, bounds.schema, Session())

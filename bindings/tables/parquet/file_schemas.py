@@ -20,7 +20,7 @@ from skipstone.bindings.tables.table_columns import are_lists_or_maps, list_of
 from skipstone.ir.cached import cached_property
 from skipstone.ir.errors import SourceError, describe_error
 from skipstone.ir.node import ELEMENT, KEY, PARTS, VALUE, Path, lowered
-from skipstone.ir.types import NULL, DType, is_instant, leaves_of
+from skipstone.ir.types import NULL, DType, from_arrow, is_instant, leaves_of
 
 # A column's type in a file, Parquet's type, and the bytes of a value of fixed length.
 StoredType = tuple[DType, str, int]
@@ -151,10 +151,11 @@ class FileSchema:
     def stored_type(self, path: Path) -> StoredType | None:
         """Return how a column is stored; None if it is absent or unknown."""
         own = self.own(path)
-        leaf = None if own is None else leaves_of(self.schema).get(own)
-        if leaf is None or own is None:
+        if own is None:
             return None
-        return leaf.dtype, *self.physical[self._leaves[own][0]]
+        position, arrow_type = self._leaves[own]
+        leaf = leaves_of(self.schema).get(own)
+        return from_arrow(arrow_type) if leaf is None else leaf.dtype, *self.physical[position]
 
 
 @cache

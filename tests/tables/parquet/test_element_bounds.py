@@ -106,6 +106,64 @@ def test_files(folder, where, files):
     assert plan.to_arrow().num_rows == (pc.sum(true).as_py() or 0)
 
 
+#    condition about the elements of the first row of the last file        files that are read
+BLOOMS = [
+    ("array_contains(xs, {x})",                          "7"),
+    ("array_contains(xs, {x}L)",                         "7"),
+    ("array_contains(xs, 30000000000)",                  ""),
+    ("NOT array_contains(xs, {x})",                      "0 1 2 3 4 5 6 7"),
+    ("array_contains(xs, {x}) = false",                  "0 1 2 3 4 5 6 7"),
+    ("array_contains(xs, {x}) OR array_contains(s, 't{y}')", "2 7"),
+    ("array_contains(xs, {x}) AND array_contains(s, 't{y}')", ""),
+    ("array_contains(s, 't{x}')",                        "7"),
+    ("exists(xs, v -> v = {x})",                         "7"),
+    ("exists(xs, v -> v <=> {x})",                       "7"),
+    ("exists(xs, v -> v IN ({x}, {y}))",                 "2 7"),
+    ("exists(xs, v -> NOT v = {x})",                     "0 1 2 3 4 5 6 7"),
+    ("exists(xs, v -> v = {x} OR v > 5)",                "0 1 2 3 4 5 6 7"),
+    ("arrays_overlap(xs, array({x}, {y}, NULL))",        "2 7"),
+    ("map_contains_key(m, 'k{x}')",                      "7"),
+    ("m['k{x}'] = 1",                                    "7"),
+    ("m['k{x}'] = 2",                                    ""),
+    ("m['k{x}'] IS NULL",                                "0 1 2 3 4 5 6 7"),
+    ("coalesce(m['k{x}'], 1) = 1",                       "0 1 2 3 4 5 6 7"),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def in_no_order(tmp_path_factory):
+    """Return a folder of files with bloom filters, and elements of their first rows."""
+    out, r = tmp_path_factory.mktemp("blooms"), random.Random(7)
+    columns = ("xs.list.element", "s.list.element", "m.key_value.key")
+    filters = {column: {"ndv": 200, "fpp": 1e-4} for column in columns}
+    first = []
+    for k in range(8):
+        xs = [[r.randrange(10**6) * 8 + k for _ in range(3)] for _ in range(50)]
+        table = pa.table(
+            {
+                "xs": pa.array(xs, pa.list_(pa.int32())),
+                "s": [[f"t{v}" for v in x] for x in xs],
+                "m": pa.array([[(f"k{x[0]}", 1)] for x in xs], pa.map_(pa.string(), pa.int64())),
+            }
+        )
+        pq.write_table(table, out / f"{k}.parquet", bloom_filter_options=filters)
+        first.append(xs[0][0])
+    return out, {"x": first[7], "y": first[2]}
+
+
+@pytest.mark.parametrize("where, files", BLOOMS, ids=[f[0] for f in BLOOMS])
+@pytest.mark.filterwarnings("ignore:.* cannot prune")
+def test_bloom_filters_of_elements(in_no_order, where, files):
+    folder, values = in_no_order
+    table = ss.scan_parquet(folder)
+    plan = table.plan(where.format(**values))
+    assert " ".join(sorted(f[-9] for f in plan.files)) == files
+    whole = pa.concat_tables(map(pq.read_table, sorted(folder.iterdir()))).combine_chunks()
+    node = ss.PruningPredicate(where.format(**values), table.schema).node
+    true = evaluate_rows(node, whole.cast(table.schema).to_batches()[0])
+    assert plan.to_arrow().num_rows == (pc.sum(true).as_py() or 0)
+
+
 def test_saved_statistics_have_them(tmp_path):
     for i in range(FILES):
         pq.write_table(pa.table(rows_of(i)), tmp_path / f"{i}.parquet")
