@@ -129,7 +129,29 @@ def _known(tree: Any, columns: Columns) -> Node:
             if kind == pa.string():
                 name, part = _text_test(test, part)
                 return Node(Op.CALL, (node, literal(part.encode(), ty.STRING)), name)
+        case {
+            "Function": {
+                "input": [{"Column": str(name)}, value],
+                "function": {"ListExpr": {"Contains": _}},
+            }
+        }:
+            return _contained(name, *operand(value, columns, _condition), columns)
     raise NotKnown
+
+
+def _contained(name: str, value: Node, kind: pa.DataType, columns: Columns) -> Node:
+    """Return the test whether a list holds a literal.
+
+    For a list without the value but with NULL, Polars says false where SQL says NULL. For NULL,
+    Polars looks for NULL.
+    """
+    array = type_of(columns.schema.field(name), any_type=True)
+    is_list = pa.types.is_list(array) or pa.types.is_large_list(array)
+    if not is_list or array.value_type != kind or value.op is not Op.LITERAL or value.value is None:
+        raise NotKnown
+    column = Node(Op.COLUMN, value=Name((name,)))
+    found = Node(Op.IS_TRUE, (Node(Op.CALL, (column, value), "array_contains"),))
+    return Node(Op.CALL, (Node(Op.IS_NULL, (column,)), literal(None, ty.BOOL), found), "case")
 
 
 def _text_test(test: Any, part: str) -> tuple[str, str]:

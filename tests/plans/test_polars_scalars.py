@@ -41,12 +41,15 @@ def rows(seed):
                 "s": r.choice(TEXTS) if odd else f"{chr(97 + g)}{r.randrange(30)}",
                 "d": day, "n": time, "u": time.replace(tzinfo=UTC), "b": r.random() < 0.5,
                 "st": None if r.random() < 0.1 else {"a": g * 3 + r.randrange(2), "t": f"t{g}"},
+                "l": [r.choice([g * 3 + r.randrange(3), None]) for _ in range(r.randrange(4))],
+                "w": [f"{chr(97 + g)}{r.randrange(4)}", None][: r.randrange(3)],
             }  # fmt: skip
             out.append({k: None if odd and r.random() < 0.1 else v for k, v in one.items()})
     kinds = {"i8": pa.int8(), "i32": pa.int32(), "i64": pa.int64(), "f": pa.float64(),
              "s": pa.string(), "d": pa.date32(), "n": pa.timestamp("us"), "b": pa.bool_(),
              "u": pa.timestamp("us", "UTC"),
-             "st": pa.struct({"a": pa.int64(), "t": pa.string()})}  # fmt: skip
+             "st": pa.struct({"a": pa.int64(), "t": pa.string()}),
+             "l": pa.list_(pa.int64()), "w": pa.list_(pa.string())}  # fmt: skip
     return pa.Table.from_pylist(out, pa.schema(kinds))
 
 
@@ -101,7 +104,12 @@ def condition(r, depth=2):
         a, b = condition(r, depth - 1), condition(r, depth - 1)
         return r.choice([a & b, a | b, ~a])
     x, literal = scalar(r, c)
-    kind = r.randrange(8)
+    kind = r.randrange(9)
+    if kind == 8:
+        part = chr(97 + r.randrange(GROUPS)) + str(r.randrange(4))
+        return r.choice([c("l").list.contains(r.randrange(3 * GROUPS)),
+                         c("w").list.contains(part), c("l").list.contains(c("i64")),
+                         c("w").list.contains(part).is_null()])  # fmt: skip
     if kind == 0:
         return r.choice([x.is_null(), x.is_not_null()])
     if kind == 1:
@@ -143,3 +151,18 @@ def test_rows_are_those_that_polars_finds(seed, tmp_path, monkeypatch):
         assert lazy.filter(test).collect().equals(expected), test
         answered += len(plans[-1].kept) < GROUPS
     assert answered > asked / 5
+
+
+def test_an_element_of_a_list_prunes(tmp_path, monkeypatch):
+    plans, plan = [], Table.plan
+    monkeypatch.setattr(Table, "plan", lambda *a, **k: plans.append(plan(*a, **k)) or plans[-1])
+    table = pa.table({"l": pa.array([[g, None] for g in range(10)], pa.list_(pa.int64()))})
+    pq.write_table(table, tmp_path / "t.parquet", row_group_size=1)
+    lazy = ss.polars.scan(tmp_path / "t.parquet")
+    for test, count, groups in (
+        (pl.col("l").list.contains(3), 1, 1),
+        (~pl.col("l").list.contains(3), 9, 10),
+        (pl.col("l").list.contains(3) | pl.col("l").list.contains(7), 2, 2),
+    ):
+        assert lazy.filter(test).collect().height == count
+        assert len(plans[-1].kept) == groups

@@ -309,7 +309,7 @@ class _Reader:
         if len(variables) != 1 or three_valued is not True:
             return self.opaque(tree, "the form is not understood")
         (variable,) = variables
-        name = parameter(f"x{variable['id']}")
+        name = parameter(variable["parts"][0])
         self.parameters[variable["id"]] = name
         condition = Node(Op.LAMBDA, (self.node(body),), (name,))
         return Node(Op.CALL, (self.node(array), condition), "exists")
