@@ -47,6 +47,11 @@ def whole(array: pa.Array | pa.ChunkedArray) -> pa.Array:
     return array.chunk(0) if array.num_chunks == 1 else array.combine_chunks()
 
 
+def is_instant(t: pa.DataType) -> bool:
+    """Return True for Arrow's timestamps with a zone."""
+    return bool(pa.types.is_timestamp(t) and t.tz is not None)
+
+
 def type_at(schema: pa.Schema, path: Path) -> pa.DataType:
     """Return the Arrow type of a column, a field of structs, or a part of a list or map."""
     t = schema.field(path[0]).type

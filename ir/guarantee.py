@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple
 
 from skipstone.ir.merge import scalar_and_values
-from skipstone.ir.node import Node, Op, Path, parts_of, show_path
+from skipstone.ir.node import ELEMENT, Node, Op, Path, parts_of, show_path
 from skipstone.ir.ranges import ValueSet, few_members, value_set_of
 from skipstone.ir.ranges import combined as combined_sets
 from skipstone.ir.types import DType, Kind, to_python
@@ -74,13 +74,17 @@ def needed_elements(call: Node, values: Values) -> tuple[Node, Values] | None:
         source = source.args[0]  # only the type of the elements gets wider
     if source.op is not Op.COLUMN or source.dtype is None or not isinstance(source.value, tuple):
         return None
-    part, dtype = next(iter(parts_of(source.dtype).items()))
+    if not (parts := parts_of(source.dtype)):
+        return None
+    part, dtype = next(iter(parts.items()))  # the elements, or the keys
     found: Any = ()
     match name[0], others:
         case "exists", _:
             term = _term(name[2])
-            if term is not None and term.positive and term.column.value == name[3:]:
-                found = term.values
+            field: Any = None if term is None or not term.positive else term.column.value
+            if term is not None and field and field[0] == name[3]:
+                part = (ELEMENT, *field[1:])
+                found, dtype = term.values, parts.get(part, dtype)
         case "arrays_overlap", [Node(Op.LITERAL) as array]:
             found = array.value or ()
         case "arrays_overlap", [Node(Op.CALL, elements, ("array", _))]:
@@ -94,7 +98,7 @@ def needed_elements(call: Node, values: Values) -> tuple[Node, Values] | None:
     known: list[Any] = sorted({v for v in found if v is not None})
     if dtype.kind is Kind.INT:  # of wider numbers, only these may be elements
         known = [v for v in known if dtype.lowest <= v <= (dtype.highest or 0)]
-    column = Node(Op.COLUMN, (), (*source.value, part), dtype)
+    column = Node(Op.COLUMN, (), (*source.value, *part), dtype)
     return (column, tuple(known)) if known else None
 
 

@@ -274,10 +274,11 @@ def show_path(path: Path) -> str:
     """Return a path as a dotted name; parts that are not identifiers are quoted.
 
     Example:
-        >>> show_path(("a", "b.c"))
-        'a.`b.c`'
+        >>> show_path(("a", "b.c")), show_path(("a", ELEMENT))
+        ('a.`b.c`', 'a.element')
     """
-    return ".".join(p if p.isidentifier() else quoted_name(p) for p in path)
+    names = (p.removeprefix("\0") for p in path)
+    return ".".join(p if p.isidentifier() else quoted_name(p) for p in names)
 
 
 def sql_path(path: Path) -> str:
@@ -293,11 +294,21 @@ def sql_path(path: Path) -> str:
     )
 
 
-def parts_of(dtype: DType) -> dict[str, DType]:
-    """Return the types of an array's elements, or of a map's keys and values, by name in paths."""
+def parts_of(dtype: DType) -> dict[Path, DType]:
+    """Return the types of the elements of an array, their fields, or a map's keys and values.
+
+    The keys are the last names in their paths.
+    """
     if dtype.element is not None:
-        return {ELEMENT: dtype.element}
-    return {} if dtype.entries is None else {KEY: dtype.entries[0], VALUE: dtype.entries[1]}
+        return {(ELEMENT,): dtype.element}
+    if dtype.entries is not None:
+        return {(KEY,): dtype.entries[0], (VALUE,): dtype.entries[1]}
+    return {(ELEMENT, *leaf.path): leaf.dtype for leaf in dtype.record}
+
+
+def is_part(path: Path) -> bool:
+    """Return True for the path of elements of an array, their fields, or parts of a map."""
+    return any(name in PARTS for name in path)
 
 
 def lowered(path: Path) -> Path:

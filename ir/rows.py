@@ -192,7 +192,7 @@ def values_of(n: Node, batch: pa.RecordBatch, cache: Cache) -> Values:
             ty.BOOL, truth.true.astype(np.int64), truth.true | truth.false, truth.may_raise
         )
     first = n.args[0].dtype if n.args else None
-    if first is not None and first.nested:
+    if first is not None and (first.nested or first.record):
         from skipstone.ir.evaluation import lists
 
         found = lists.of_column(n, lambda column: _column(column, batch, cache))

@@ -64,6 +64,7 @@ class DType:
         element: The type of an array's elements, if functions of arrays support it; `name` contains
             it as well. Rows can be compared by it, statistics cannot.
         entries: The types of a map's keys and values, if functions of maps support the keys.
+        record: The fields of the structs in an array, which the lambda of exists or forall tests.
     """
 
     kind: Kind
@@ -75,6 +76,7 @@ class DType:
     name: str = ""
     element: DType | None = field(compare=False, default=None)
     entries: tuple[DType, DType] | None = field(compare=False, default=None)
+    record: tuple[Leaf, ...] = field(compare=False, default=())
     _hash: int = field(init=False, repr=False, compare=False, default=0)
 
     def __post_init__(self) -> None:
@@ -86,7 +88,7 @@ class DType:
 
     # Hashes of strings and enums differ between processes, so a pickled type computes its own.
     def __reduce__(self) -> tuple[type[DType], tuple[object, ...]]:
-        return DType, (*self._key, self.element, self.entries)
+        return DType, (*self._key, self.element, self.entries, self.record)
 
     @property
     def _key(self) -> tuple[object, ...]:
@@ -268,6 +270,9 @@ def from_arrow(t: pa.DataType, metadata: dict[bytes, bytes] | None = None) -> DT
         element = from_arrow(t.value_type, t.value_field.metadata)
         if element.kind in ELEMENTS:
             return DType(Kind.OTHER, name=str(t), element=element)
+        if pa.types.is_struct(t.value_type):
+            fields = _leaves_of(pa.schema(list(t.value_type))).values()
+            return DType(Kind.OTHER, name=str(t), record=tuple(fields))
     if pa.types.is_map(t):
         key, value = (from_arrow(f.type, f.metadata) for f in (t.key_field, t.item_field))
         if key.kind in ELEMENTS:
@@ -278,11 +283,6 @@ def from_arrow(t: pa.DataType, metadata: dict[bytes, bytes] | None = None) -> DT
 def is_text(t: pa.DataType) -> bool:
     """Return True for Arrow's types of text."""
     return bool(pa.types.is_string(t) or pa.types.is_large_string(t) or pa.types.is_string_view(t))
-
-
-def is_instant(t: pa.DataType) -> bool:
-    """Return True for Arrow's timestamps with a zone."""
-    return bool(pa.types.is_timestamp(t) and t.tz is not None)
 
 
 @dataclass(frozen=True, slots=True)

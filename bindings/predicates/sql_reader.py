@@ -255,9 +255,7 @@ class _Reader:
             return unknown(e.sql(dialect="spark")[:300], NOT_UNDERSTOOD)
         name = Name(tuple(p.name for p in parts))
         if (hidden := parameter(name.parts[0].lower())) in self.parameters:
-            if len(parts) > 1:
-                return unknown(e.sql(dialect="spark")[:300], "a field of a parameter")
-            return Node(Op.COLUMN, value=hidden)
+            return Node(Op.COLUMN, value=Name((*hidden.parts, *name.parts[1:])))
         start = parts[0].meta.get("start")
         if isinstance(start, int):
             self.positions.setdefault(name, start)
@@ -265,7 +263,9 @@ class _Reader:
 
     def as_Dot(self, e: Any) -> Node:
         """Read a column of many parts, or a function with a namespace."""
-        if isinstance(_first(e), self.exp.Column):
+        first = _first(e)
+        is_parameter = isinstance(first, self.exp.Identifier) and parameter(first.name.lower())
+        if isinstance(first, self.exp.Column) or is_parameter in self.parameters:
             return self.as_Column(e)
         if isinstance(e.this, self.exp.Identifier) and isinstance(e.expression, self.exp.Anonymous):
             inner = self.node(e.expression)
@@ -361,7 +361,9 @@ def _first(e: sg.Expression) -> sg.Expression:
 
 def _parts(e: sg.Expression) -> list[sg.Expression]:
     """Return the parts of a column's name."""
-    return [*_parts(e.this), e.expression] if e.key == "dot" else list(e.parts)
+    if e.key == "dot":
+        return [*_parts(e.this), e.expression]
+    return [e] if e.key == "identifier" else list(e.parts)
 
 
 def _whole(e: sg.Expression) -> sg.Expression:

@@ -17,7 +17,7 @@ from skipstone.bindings.statistics.protocols import MembershipSource
 from skipstone.ir import compute as pc
 from skipstone.ir.arrow import fill, whole
 from skipstone.ir.errors import StatisticsError
-from skipstone.ir.node import PARTS, Path, show_path
+from skipstone.ir.node import Path, is_part, show_path
 from skipstone.ir.types import DType, Leaf, leaves_of, to_python
 from skipstone.kernels.pack.bounds import Given
 from skipstone.kernels.pack.columns import Column, ColumnStatistics, pack_column
@@ -274,7 +274,7 @@ class PackableStatistics(DeviceSupport):
         Raises:
             StatisticsError: the provider's answer has another length than `num_containers`.
         """
-        if path[-1] in PARTS and not self.bounds_elements:
+        if is_part(path) and not self.bounds_elements:
             return None
         from_members = (
             None if self._members is None else self._members.contained(path, values, dtype)
@@ -284,7 +284,7 @@ class PackableStatistics(DeviceSupport):
     def _from_provider(
         self, path: Path, values: tuple[object, ...], dtype: DType
     ) -> pa.BooleanArray | None:
-        if self._contained is None or path[-1] in PARTS:
+        if self._contained is None or is_part(path):
             return None
         answer = self._contained(show_path(path), frozenset(to_python(v, dtype) for v in values))
         if answer is None:

@@ -15,9 +15,11 @@ import pyarrow as pa
 
 from skipstone.ir import compute as pc
 from skipstone.ir.arrow import arrow_of, booleans_of, plain, scalar_of
+from skipstone.ir.errors import UnsupportedForm
 from skipstone.ir.function import Call
 from skipstone.ir.functions.build import call_of
 from skipstone.ir.node import Node, Op
+from skipstone.ir.text import show
 from skipstone.ir.types import TEXT, DType, Kind, from_arrow
 from skipstone.ir.values import Mask, Values, from_array, malformed
 
@@ -124,6 +126,8 @@ def of_column(n: Node, column: Callable[[Node], pa.Array]) -> Values | None:
         return None
     lists = _Lists.of(column(source), element)
     found = None if lists is None else compute(call, lists, *literals)
+    if found is None and source.dtype is not None and source.dtype.record:
+        raise UnsupportedForm(f"cannot filter rows by {show(n)}: its lists have another layout")
     if found is None or lists is None:
         return None
     unknown = lists.unknown()
@@ -210,17 +214,19 @@ def _by_items(call: Call, lists: _Lists) -> Values | None:
 
     body, name, *_ = call.body
     (items,) = lists.parts
-    if from_arrow(items.type) != lists.element:
+    if lists.element is not None and from_arrow(items.type) != lists.element:
         return None
     truth = judge(body, pa.record_batch([items], [name]), {})
-    if truth.may_raise.any():  # whether Spark evaluates that item depends on those before it
+    # Whether Spark evaluates an item that raises an error depends on those before it.
+    if truth.may_raise.any() and lists.element is not None:
         return None
     some = call.name == "exists"
     decided = lists.counts(truth.true if some else truth.false) > 0
     found, valid = decided if some else ~decided, lists.valid
     if (nulls := ~(truth.true | truth.false)).any():
         valid = valid & (decided | (lists.counts(nulls) == 0))
-    return Values(call.dtype, found.astype(np.int64), valid, np.zeros_like(found))
+    may_raise = lists.counts(truth.may_raise) > 0
+    return Values(call.dtype, found.astype(np.int64), valid & ~may_raise, may_raise & lists.valid)
 
 
 COMPUTE: Final[dict[str, Callable[..., Values | None]]] = {

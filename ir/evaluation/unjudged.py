@@ -10,7 +10,7 @@ from skipstone.ir.errors import UnsupportedForm, counted
 from skipstone.ir.function import Call
 from skipstone.ir.functions.build import TRUTH, call_of, function_of
 from skipstone.ir.node import TERMS, Node, Op
-from skipstone.ir.rows import FILTER_ELSEWHERE, judge, values_of
+from skipstone.ir.rows import FILTER_ELSEWHERE, column_at, judge, values_of
 from skipstone.ir.session import CannotJudge
 from skipstone.ir.text import show, show_value
 from skipstone.ir.types import STRING, Kind
@@ -98,6 +98,10 @@ def _fails(n: Node, row: pa.RecordBatch) -> bool:
 
 def _value_of(column: Node, row: pa.RecordBatch) -> str:
     """Return a column's value in the only row as text, shortened."""
-    found = values_of(column, row, {})
-    shown = show_value(found.points.tolist()[0] if found.valid[0] else None, found.dtype)
+    if column.dtype is not None and (column.dtype.ordered or column.dtype.nested):
+        found = values_of(column, row, {})
+        shown = show_value(found.points.tolist()[0] if found.valid[0] else None, found.dtype)
+    else:
+        assert isinstance(column.value, tuple)
+        shown = str(column_at(row, column.value)[0].as_py())
     return shown if len(shown) <= MAX_VALUE else shown[: MAX_VALUE - 3] + "..."

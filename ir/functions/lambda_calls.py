@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from skipstone.ir import types as ty
@@ -9,7 +10,7 @@ from skipstone.ir.functions.arrays import element
 from skipstone.ir.functions.build import lambda_call
 from skipstone.ir.node import Name, Node, Op, Path
 from skipstone.ir.session import CannotJudge, Session
-from skipstone.ir.types import ELEMENTS, Kind, Leaf, list_type
+from skipstone.ir.types import ELEMENTS, DType, Kind, Leaf, list_type
 
 # The number of a function's other arguments, and of the lambda's parameters.
 ARITY: Final = {
@@ -30,10 +31,18 @@ def parameters(name: str, lambda_: Node, args: tuple[Node, ...]) -> dict[Path, L
         CannotJudge: the call is not understood.
     """
     names = names_of(lambda_)
-    if not all(c.value in names for c in lambda_.walk() if c.op is Op.COLUMN):
+    columns = [c.value for c in lambda_.walk() if c.op is Op.COLUMN]
+    if not all(isinstance(c, Name) and Name(c.parts[:1]) in names for c in columns):
         raise CannotJudge("a lambda that reads other columns is not understood")
     if (len(args), len(names)) != ARITY.get(name):
         raise CannotJudge("the lambda is not understood")
+    if name in ("exists", "forall") and args[0].dtype is not None and args[0].dtype.record:
+        (parameter,) = names
+        found = {parameter.parts: Leaf(parameter.parts, DType(Kind.OTHER, name="struct"), True)}
+        for leaf in args[0].dtype.record:
+            path = (*parameter.parts, *leaf.path)
+            found[path] = replace(leaf, path=path, nullable=True)
+        return found
     types = [element(args[0])] if len(args) == 1 else [args[1].dtype, element(args[0])]
     return {n.parts: Leaf(n.parts, t, True) for n, t in zip(names, types, strict=True) if t}
 

@@ -163,9 +163,8 @@ def _parts(path: Path, dtype: DType, source: PackedStatistics) -> list[LeafReade
     """Return the readers of an array's elements, or of a map's keys and values, if bounds exist."""
     if not source.bounds_elements:
         return []
-    return [
-        _leaf(Node(Op.COLUMN, (), (*path, name), t), source) for name, t in parts_of(dtype).items()
-    ]
+    parts = parts_of(dtype).items() if dtype.nested else ()
+    return [_leaf(Node(Op.COLUMN, (), (*path, *part), t), source) for part, t in parts]
 
 
 def _slice_interval(v: Interval, first: int, stop: int) -> Interval:
@@ -178,18 +177,19 @@ def _exists(n: Node, source: PackedStatistics) -> Interval:
     assert isinstance(array.value, tuple) and array.dtype is not None
     if not source.bounds_elements:
         return anything(ty.BOOL)
-    element = Node(Op.COLUMN, (), (*array.value, ELEMENT), array.dtype.element)
-    met = _truth(_substitute(body, (parameter,), element), source)
+    met = _truth(_of_elements(body, parameter, array.value), source)
     return replace(
         met, low=np.zeros(1, np.int64), may_hold_value=np.ones(1, np.bool_), may_hold_null=YES
     )
 
 
-def _substitute(n: Node, path: Path, by: Node) -> Node:
-    """Return a condition with another column in place of one."""
-    if n.op is Op.COLUMN and n.value == path:
-        return by
-    return Node(n.op, tuple(_substitute(a, path, by) for a in n.args), n.value, n.dtype)
+def _of_elements(n: Node, parameter: str, array: Path) -> Node:
+    """Return the condition of a lambda as one on the elements of an array, or on their fields."""
+    if n.op is Op.COLUMN:
+        assert isinstance(n.value, tuple) and n.value[0] == parameter
+        return Node(n.op, (), (*array, ELEMENT, *n.value[1:]), n.dtype)
+    args = tuple(_of_elements(a, parameter, array) for a in n.args)
+    return Node(n.op, args, n.value, n.dtype)
 
 
 def _slice(c: Column, first: int, stop: int) -> Column:

@@ -138,8 +138,8 @@ def _knows_bounds(stats: Statistics, path: Path) -> Mask:
     known = np.zeros(stats.num_containers, np.bool_)
     if leaf is None:
         return known
-    for name, dtype in parts_of(leaf.dtype).items():
-        known |= _knows_bounds_of(stats, (*path, name), dtype)
+    for part, dtype in parts_of(leaf.dtype).items():
+        known |= _knows_bounds_of(stats, (*path, *part), dtype)
     return known if parts_of(leaf.dtype) else _knows_bounds_of(stats, path, leaf.dtype)
 
 

@@ -28,7 +28,7 @@ from skipstone.bindings.spark.pruning.catalyst_calls import (
 )
 from skipstone.bindings.spark.pruning.column import case, cast, field, member, opaque, type_named
 from skipstone.ir import types as ty
-from skipstone.ir.node import Name, Node, Op, Path, literal, parameter
+from skipstone.ir.node import Name, Node, Op, Path, is_parameter, literal, parameter
 from skipstone.ir.session import Settings
 from skipstone.ir.types import DType, Kind
 
@@ -183,7 +183,7 @@ class _Reader:
         known = (
             found.op is Op.COLUMN
             and isinstance(found.value, Name)
-            and found.value.parts in self.fields
+            and (found.value.parts in self.fields or is_parameter(found))
         )
         return found if known else self.opaque(tree, "statistics say nothing about the field")
 

@@ -21,9 +21,9 @@ from skipstone.bindings.spark.reading.python_read import group_tasks
 from skipstone.bindings.spark.reading.tables import Table, table_of
 from skipstone.bindings.spark.session.session import require_pyspark
 from skipstone.bindings.spark.session.types import carried, fitted, spark_schema
+from skipstone.ir.arrow import is_instant
 from skipstone.ir.errors import PredicateError, SourceError, UnknownColumn
 from skipstone.ir.session import Settings
-from skipstone.ir.types import is_instant
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

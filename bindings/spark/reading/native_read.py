@@ -12,9 +12,9 @@ import pyarrow as pa
 from skipstone.bindings.spark.reading.native_split import NativeScan
 from skipstone.bindings.spark.session.session import functions_of, is_connect, quiet
 from skipstone.bindings.spark.session.types import carried, carried_type, spark_schema, spark_type
-from skipstone.ir.arrow import type_at
+from skipstone.ir.arrow import is_instant, type_at
 from skipstone.ir.node import Node, Op, Path, columns_of, quoted_name, quoted_path
-from skipstone.ir.types import PER_SECOND, DType, Kind, is_instant, leaves_of
+from skipstone.ir.types import PER_SECOND, DType, Kind, leaves_of
 from skipstone.ir.zones import GREGORIAN
 
 if TYPE_CHECKING:

@@ -30,10 +30,11 @@ from skipstone.bindings.spark.session.types import carried, is_carried, spark_sc
 from skipstone.bindings.tables.char_columns import CHAR_KEY, holds_char
 from skipstone.bindings.tables.delta.table import DeltaTable
 from skipstone.bindings.tables.iceberg.files import IcebergFiles
+from skipstone.ir.arrow import is_instant
 from skipstone.ir.errors import SourceError, UnsupportedForm, describe_error
 from skipstone.ir.node import quoted_name, quoted_path
 from skipstone.ir.simplify import TRUE
-from skipstone.ir.types import Kind, is_instant, leaves_of
+from skipstone.ir.types import Kind, leaves_of
 from skipstone.ir.zones import same_zone
 
 if TYPE_CHECKING:

@@ -140,7 +140,8 @@ def _of_parts(kind: Any) -> pa.DataType | None:
     if not isinstance(kind, Mapping) or kind.get("type") not in PARTS:
         return None
     names = [kind.get(name) for name in PARTS[kind["type"]]]
-    found = [arrow_type(name) if isinstance(name, str) else None for name in names]
+    is_array = kind["type"] == "array"
+    found = [arrow_type(name) if isinstance(name, str) or is_array else None for name in names]
     if any(t is None for t in found):
         return None
     return pa.list_(*found) if len(found) == 1 else pa.map_(*found)

@@ -22,11 +22,11 @@ from skipstone.bindings.tables.delta.snapshot import MAPPING, Snapshot, logical_
 from skipstone.bindings.tables.parquet.footers import Footer
 from skipstone.bindings.tables.table import Table
 from skipstone.ir import compute as pc
-from skipstone.ir.arrow import arrow_of, booleans_of, int64_of, python_array
+from skipstone.ir.arrow import arrow_of, booleans_of, int64_of, is_instant, python_array
 from skipstone.ir.cached import cached_property
 from skipstone.ir.errors import StatisticsError, counted, without_secrets
 from skipstone.ir.node import Path, show_path
-from skipstone.ir.types import Kind, is_instant, leaves_of
+from skipstone.ir.types import Kind, leaves_of
 from skipstone.kernels.pack.planes import Mask
 
 INDEXED_COLUMNS: Final = "delta.dataSkippingNumIndexedCols"

@@ -32,7 +32,7 @@ from skipstone.bindings.tables.parquet.pages.ranges import REMOTE_GAP, Ranges, S
 from skipstone.bindings.tables.parquet.thrift import ThriftError, sized_struct
 from skipstone.ir.arrow import type_at
 from skipstone.ir.cached import cached_property
-from skipstone.ir.node import PARTS, Node, Op, Path
+from skipstone.ir.node import Node, Op, Path, is_part
 from skipstone.ir.session import Session
 from skipstone.ir.simplify import is_in
 from skipstone.ir.types import DType, from_arrow, leaves_of
@@ -337,7 +337,7 @@ def admitted_containers(
     from skipstone.bindings.predicates.predicate import PruningPredicate
 
     leaf = leaves_of(bounds.schema).get(path)
-    if path[-1] in PARTS:
+    if is_part(path):
         own = from_arrow(type_at(bounds.schema, path))
     elif leaf is not None:
         own = leaf.dtype

@@ -30,8 +30,8 @@ from skipstone.bindings.tables.parquet.groups import (
     RowGroups,
     schemas_in,
 )
+from skipstone.ir.arrow import is_instant
 from skipstone.ir.errors import SourceError
-from skipstone.ir.types import is_instant
 from skipstone.kernels.config import config
 from skipstone.kernels.decode.arrays import longs
 from skipstone.kernels.run.lru_cache import LruCache

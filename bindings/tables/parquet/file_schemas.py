@@ -17,10 +17,11 @@ from skipstone.bindings.tables.parquet.declared_types import (
     with_notes,
 )
 from skipstone.bindings.tables.table_columns import are_lists_or_maps, list_of
+from skipstone.ir.arrow import is_instant
 from skipstone.ir.cached import cached_property
 from skipstone.ir.errors import SourceError, describe_error
-from skipstone.ir.node import ELEMENT, KEY, PARTS, VALUE, Path, lowered
-from skipstone.ir.types import NULL, DType, from_arrow, is_instant, leaves_of
+from skipstone.ir.node import ELEMENT, KEY, PARTS, VALUE, Path, is_part, lowered
+from skipstone.ir.types import NULL, DType, from_arrow, leaves_of
 
 # A column's type in a file, Parquet's type, and the bytes of a value of fixed length.
 StoredType = tuple[DType, str, int]
@@ -354,31 +355,22 @@ def _numbered_leaves(schema: pa.Schema) -> Iterator[tuple[Path, tuple[int, pa.Da
 def _field_leaves(field: pa.Field, above: Path) -> Iterator[tuple[Path | None, pa.DataType, int]]:
     """Yield the leaves of a field: path, type, and number of Parquet columns.
 
-    The path is None for nested extension types, and for lists and maps of nested or noted values.
+    The path is None for nested extension types, other lists, and noted values in lists and maps.
     """
-    path = (*above, field.name)
-    if isinstance(field.type, pa.BaseExtensionType) and pa.types.is_nested(
-        _storage_type(field.type)
-    ):
-        yield None, field.type, width_of(field.type)
-    elif pa.types.is_struct(field.type):
-        for i in range(field.type.num_fields):
-            yield from _field_leaves(field.type.field(i), path)
-    elif pa.types.is_nested(field.type):
-        for name, part in _parts_of(field.type):
-            is_plain = not (pa.types.is_nested(_storage_type(part.type)) or meaning_of(part))
-            yield (*path, name) if name and is_plain else None, part.type, width_of(part.type)
+    path, t = (*above, field.name), field.type
+    nested = pa.types.is_nested(_storage_type(t))
+    if (nested and isinstance(t, pa.BaseExtensionType)) or (is_part(path) and meaning_of(field)):
+        yield None, t, width_of(t)
+    elif pa.types.is_struct(t):
+        for i in range(t.num_fields):
+            yield from _field_leaves(t.field(i), path)
+    elif pa.types.is_map(t):
+        yield from _field_leaves(t.key_field.with_name(KEY), path)
+        yield from _field_leaves(t.item_field.with_name(VALUE), path)
+    elif pa.types.is_list(t) or pa.types.is_large_list(t):
+        yield from _field_leaves(t.value_field.with_name(ELEMENT), path)
     else:
-        yield path, field.type, 1
-
-
-def _parts_of(t: pa.DataType) -> list[tuple[str | None, pa.Field]]:
-    """Return the elements of a list, or the keys and values of a map; other types have no name."""
-    if pa.types.is_map(t):
-        return [(KEY, t.key_field), (VALUE, t.item_field)]
-    if pa.types.is_list(t) or pa.types.is_large_list(t):
-        return [(ELEMENT, t.value_field)]
-    return [(None, pa.field("", t))]
+        yield None if nested else path, t, width_of(t)
 
 
 def _storage_type(t: pa.DataType) -> pa.DataType:

@@ -36,7 +36,7 @@ from skipstone.bindings.tables.parquet.footers import Footer, is_worth_loop
 from skipstone.bindings.tables.parquet.heads import Head, Heads
 from skipstone.ir.arrow import arrow_of
 from skipstone.ir.cached import cached_property
-from skipstone.ir.node import PARTS, Path
+from skipstone.ir.node import Path, is_part
 from skipstone.kernels.decode.arrays import joined_longs, longs
 from skipstone.kernels.decode.footer_layout import is_compiled
 from skipstone.kernels.decode.footer_loops import (
@@ -226,9 +226,9 @@ class FooterPart:
         chunks = self._take_slots(path)
         decoded = self._decoded(chunks, np.where(readable, position, UNKNOWN), plain)
         # The footer counts empty and missing lists among the NULLs of their elements.
-        is_part = path[-1] in PARTS
-        nulls = np.where(lacking, self.rows, UNKNOWN if is_part else decoded.nulls)
-        counted = lacking if is_part else decoded.counted | lacking
+        of_lists = is_part(path)
+        nulls = np.where(lacking, self.rows, UNKNOWN if of_lists else decoded.nulls)
+        counted = lacking if of_lists else decoded.counted | lacking
         nans = np.full(len(position), UNKNOWN, np.int64)
         low: dict[int, Any] = {}
         high: dict[int, Any] = {}
@@ -239,7 +239,7 @@ class FooterPart:
                 continue
             if stats is None:
                 continue
-            if stats.has_null_count and not is_part:
+            if stats.has_null_count and not of_lists:
                 nulls[i], counted[i] = stats.null_count, True
             if stats.has_min_max and stats.physical_type != "INT96":
                 low[i], high[i] = trusted_bounds(stats, footer)

@@ -293,10 +293,10 @@ class LazyColumns(Mapping[Path, ColumnStatistics]):
         leaves = leaves_of(groups.schema).values()
         self._leaves = [leaf.path for leaf in leaves if leaf.dtype.ordered]
         self.parts = {
-            (*leaf.path, name)
+            (*leaf.path, *part)
             for leaf in leaves
-            for name, part in parts_of(leaf.dtype).items()
-            if part.ordered
+            for part, dtype in parts_of(leaf.dtype).items()
+            if dtype.ordered
         }
         self._constants: dict[Path, ColumnStatistics] = {}
 

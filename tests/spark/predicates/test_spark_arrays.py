@@ -19,6 +19,11 @@ from skipstone.ir.values import to_array
 from tests.support.spark.answers import answers, set_in
 
 LISTS = [[1, 2, 3], [], None, [None], [2, None, 2], [0], [3, 1], [None, 5], [-1, 7, 7, 7]]
+RECORDS = [
+    [{"k": 1, "t": "a"}, {"k": 2, "t": None}], [], None, [None], [{"k": None, "t": "ab"}, None],
+    [{"k": 0, "t": ""}], [{"k": 3, "t": "b"}, {"k": 7, "t": "a"}], [{"k": -3, "t": "é"}] * 2,
+    [{"k": 2, "t": "a"}],
+]  # fmt: skip
 ROWS = pa.table(
     {
         "id": pa.array(range(len(LISTS)), pa.int64()),
@@ -30,13 +35,14 @@ ROWS = pa.table(
             pa.list_(pa.string()),
         ),
         "d": pa.array([[i, None, 7 * i] for i in range(len(LISTS))], pa.list_(pa.date32())),
+        "r": pa.array(RECORDS, pa.list_(pa.struct([("k", pa.int32()), ("t", pa.string())]))),
         "i": pa.array([1, 0, 2, None, -1, 5, 3, -3, 7], pa.int32()),
         "s": pa.array(["a-b", "", None, "-", "é", "a", "b", "a-b-c", "10"], pa.string()),
     }
 )
 DDL = (
     "id bigint, a array<int>, b array<int>, l array<bigint>, w array<string>, d array<date>, "
-    "i int, s string"
+    "r array<struct<k:int,t:string>>, i int, s string"
 )
 VALUES = """
 a ;; array(i, 2, NULL) ;; size(array(NULL)) ;; array(i, 3000000000)
@@ -74,12 +80,18 @@ exists(a, q -> q > 1) ;; exists(a, q -> q IS NULL) ;; exists(w, q -> q = 'a')
 exists(a, q -> 6 div q = 3) ;; NOT exists(a, q -> q > 100)
 forall(a, q -> q > 0) ;; forall(a, q -> q IS NULL OR q < 7) ;; forall(a, q -> 6 div q > 0)
 exists(filter(a, q -> q > 1), q -> q < 3) ;; forall(a, q -> q IN (1, 2, NULL))
+exists(r, q -> q.k > 1) ;; exists(r, Q -> q.K = 2 AND Q.t = 'a') ;; exists(r, q -> q IS NULL)
+exists(r, q -> q.t IS NULL) ;; exists(r, q -> q.t LIKE 'a%' OR q.k = 0)
+NOT exists(r, q -> q.k > 1) ;; exists(r, q -> q.k + 1 > 2)
+exists(r, q -> 6 div q.k > 2) ;; forall(r, q -> q.k > 0) ;; forall(r, q -> q.t <> 'a')
+exists(r, q -> q.k IN (7, 9, NULL)) ;; exists(r, q -> q.k <=> NULL) ;; r IS NULL
 array_contains(a, 2) AND size(a) = 3 ;; element_at(a, 1) = 2 ;; element_at(a, 1) > 1 OR i = 1
 """
 # Lambdas that read other columns or lambdas, and types that are not understood.
 REFUSED = """
 exists(a, q -> q > i) ;; transform(a, (q, n) -> q + n)[0] = 1 ;; array(1.5D)[0] = 1
 exists(a, q -> exists(b, p -> p = q)) ;; array(a, b)[0] = a ;; a = w ;; array(1, 2)[0] = 1
+exists(r, q -> q.k = i) ;; exists(r, q -> q = r[0]) ;; size(r) = 2 ;; r[0].k = 1 ;; r.k = a
 array_contains(a, '2') ;; aggregate(a, 0L, (x, y) -> y) = 1 ;; split(s, '[a-b]')[0] = 'a'
 aggregate(a, 0, (x, y) -> x + y, x -> x * 2) = 1 ;; array_sort(a, (x, y) -> y - x) = a
 """

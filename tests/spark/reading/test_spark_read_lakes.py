@@ -254,7 +254,7 @@ def test_a_metadata_file_that_no_catalog_committed_is_not_read(spark, iceberg):
         read(spark, folder)
     metadata = iceberg.metadata_location.removeprefix("file://")
     assert read(spark, metadata).count() == 30
-    with pytest.raises(ss.SourceError, match="there is no branch or tag 'newest'; the table has the br"):
+    with pytest.raises(ss.SourceError, match="no branch or tag 'newest'; the table has the branch"):
         read(spark, metadata, version="newest")
 
 

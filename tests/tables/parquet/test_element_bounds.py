@@ -29,7 +29,7 @@ def rows_of(i):
         "st": [{"ys": [100 * i, 100 * i + j]} for j in range(8)],
         "x": pa.array(range(10 * i, 10 * i + 8), pa.int32()),
         "nested": [[[i]] for _ in range(8)],
-        "structs": [[{"a": i}] for _ in range(8)],
+        "items": [[{"sku": f"s{i}{j}", "qty": 10 * i + j, "o": {"z": i}}, None] for j in range(8)],
         "empty": pa.array([[] if i else [5]] * 8, pa.list_(pa.int64())),
     }
 
@@ -89,6 +89,16 @@ FORMS = [
     ("size(xs) = 2",                                 "0 1 2 3 4 5"),
     ("array_contains(empty, 5)",                     "0 1 2 3 4 5"),  # no bounds: not known
     ("CASE WHEN array_contains(xs, 33) THEN 1 ELSE 0 END = 1", "3"),
+    ("exists(items, v -> v.qty = 33)",               "3"),
+    ("exists(items, v -> v.QTY > 44 AND v.sku < 's5')", "4"),
+    ("exists(items, v -> v.sku LIKE 's4%')",         "4"),
+    ("exists(items, v -> v.sku IN ('s11', 's55', 'z'))", "1 5"),
+    ("exists(items, v -> v.o.z = 3)",                "3"),
+    ("exists(items, v -> v.qty < 10 AND v.o.z > 0)", ""),
+    ("exists(items, v -> v.sku IS NULL)",            "0 1 2 3 4 5"),
+    ("exists(items, v -> v IS NULL)",                "0 1 2 3 4 5"),
+    ("NOT exists(items, v -> v.qty = 33)",           "0 1 2 3 4 5"),
+    ("forall(items, v -> v.qty = 33)",               "0 1 2 3 4 5"),
 ]  # fmt: skip
 
 
