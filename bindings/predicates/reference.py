@@ -49,6 +49,7 @@ SCHEMA: Final = pa.schema(
         ("st", pa.struct([("a", pa.int32())])),
         ("arr", pa.list_(pa.int64())),
         ("m", pa.map_(pa.string(), pa.int64())),
+        ("items", pa.list_(pa.struct([("a", pa.int32()), ("b", pa.int32())]))),
     ]
 )
 # Name of the form, examples over SCHEMA, and the statistics that it prunes on.
@@ -66,7 +67,7 @@ FORMS: Final = (
     ("text function", ("startswith(s, 'a')", "contains(s, 'b')", "endswith(s, 'c')"), "bounds"),
     ("columns compared", ("x < y", "x + y > 10"), "bounds of both"),
     ("element", ("array_contains(arr, 5)", "exists(arr, v -> v > 5)", "m['k'] = 1"), "elements"),
-    ("field of an element", ("exists(arr2, v -> v.a = 1 AND v.b > 2)",), "elements"),
+    ("field of an element", ("exists(items, v -> v.a = 1 AND v.b > 2)",), "elements"),
     ("CASE", ("CASE WHEN x > 5 THEN 1 ELSE 0 END = 1", "if(b, x, y) = 3"), "bounds"),
     ("CAST", ("CAST(x AS STRING) = '5'", "TRY_CAST(s AS INT) > 5"), "bounds, or a single value"),
     ("date part", ("year(d) = 2024", "EXTRACT(MONTH FROM ts) = 3"), "bounds"),
