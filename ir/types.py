@@ -237,12 +237,11 @@ def from_arrow(t: pa.DataType, metadata: dict[bytes, bytes] | None = None) -> DT
         or isinstance(t, pa.BaseExtensionType)
     ):
         t = t.storage_type if isinstance(t, pa.BaseExtensionType) else t.value_type
+    # Collated text is not ordered by its bytes, so bounds in bytes prove nothing.
+    collations = [metadata[k] for k in COLLATION_KEYS if k in metadata] if metadata else []
+    plain = collations[:1] in ([], [b"UTF8_BINARY"])  # of a list or map: the text in it
     if is_text(t):
-        collation = next(
-            (metadata[k] for k in COLLATION_KEYS if metadata and k in metadata), b"UTF8_BINARY"
-        )
-        # A collated string is not ordered by its bytes, so bounds in bytes prove nothing.
-        return STRING if collation == b"UTF8_BINARY" else DType(Kind.OTHER, name="collated string")
+        return STRING if plain else DType(Kind.OTHER, name="collated string")
     if pa.types.is_boolean(t):
         return BOOL
     if pa.types.is_integer(t):
@@ -266,14 +265,14 @@ def from_arrow(t: pa.DataType, metadata: dict[bytes, bytes] | None = None) -> DT
         return BINARY
     if pa.types.is_null(t):
         return NULL
-    if pa.types.is_list(t) or pa.types.is_large_list(t):
+    if plain and (pa.types.is_list(t) or pa.types.is_large_list(t)):
         element = from_arrow(t.value_type, t.value_field.metadata)
         if element.kind in ELEMENTS:
             return DType(Kind.OTHER, name=str(t), element=element)
         if pa.types.is_struct(t.value_type):
             fields = _leaves_of(pa.schema(list(t.value_type))).values()
             return DType(Kind.OTHER, name=str(t), record=tuple(fields))
-    if pa.types.is_map(t):
+    if plain and pa.types.is_map(t):
         key, value = (from_arrow(f.type, f.metadata) for f in (t.key_field, t.item_field))
         if key.kind in ELEMENTS:
             return DType(Kind.OTHER, name=str(t), entries=(key, value))

@@ -176,6 +176,12 @@ def _field(f: Mapping[str, Any]) -> pa.Field:
         ) from e
 
 
+def _part(name: str, kind: Any, nullable: bool) -> pa.Field:
+    """Return the field of the elements of an array, or of the keys or values of a map."""
+    collated = isinstance(kind, str) and kind.startswith("string collate")
+    return pa.field(name, arrow_type(kind), nullable, {COLLATIONS: kind} if collated else None)
+
+
 def arrow_type(kind: Any) -> pa.DataType:
     """Return the Arrow type of a Delta type.
 
@@ -195,15 +201,11 @@ def arrow_type(kind: Any) -> pa.DataType:
                 return pa.struct([_field(f) for f in kind["fields"]])
             case "array":
                 return pa.list_(
-                    pa.field(
-                        "element", arrow_type(kind["elementType"]), kind.get("containsNull", True)
-                    )
+                    _part("element", kind["elementType"], kind.get("containsNull", True))
                 )
             case "map":
-                item = pa.field(
-                    "value", arrow_type(kind["valueType"]), kind.get("valueContainsNull", True)
-                )
-                return pa.map_(pa.field("key", arrow_type(kind["keyType"]), False), item)
+                item = _part("value", kind["valueType"], kind.get("valueContainsNull", True))
+                return pa.map_(_part("key", kind["keyType"], False), item)
     elif kind in _PRIMITIVES:
         return _PRIMITIVES[kind]
     elif m := _DECIMAL.fullmatch(str(kind)):

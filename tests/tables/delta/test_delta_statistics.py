@@ -204,6 +204,34 @@ def test_collated_text_is_not_judged_by_its_bytes(tmp_path, described):
     assert table.plan().to_arrow().to_pylist() == [{"s": "ABC"}]
 
 
+ARRAY = {"type": "array", "elementType": "string", "containsNull": True}
+MAP = {"type": "map", "keyType": "string", "valueType": "string", "valueContainsNull": True}
+LCASE = "string collate UTF8_LCASE"
+
+
+@pytest.mark.parametrize(
+    "described, rows, where",
+    [
+        ({"type": ARRAY, "metadata": {"__COLLATIONS": {"a.element": "spark.UTF8_LCASE"}}},
+         [["ABC"]], "array_contains(a, 'abc')"),
+        ({"type": {**ARRAY, "elementType": LCASE}}, [["ABC"]], "exists(a, v -> v = 'abc')"),
+        ({"type": {**MAP, "valueType": LCASE}}, [[("k", "ABC")]], "a['k'] = 'abc'"),
+        ({"type": {**MAP, "keyType": LCASE}}, [[("K", "ABC")]], "map_contains_key(a, 'k')"),
+    ],
+)  # fmt: skip
+def test_collated_text_in_lists_and_maps_is_not_judged(tmp_path, described, rows, where):
+    schema = delta_schema("a STRING")
+    schema["fields"][0] |= described
+    log = Log(tmp_path / "t", schema)
+    kind = pa.list_(pa.string()) if rows == [["ABC"]] else pa.map_(pa.string(), pa.string())
+    log.add(Written(pa.table({"a": pa.array(rows, kind)})))
+    with pytest.warns(ss.SkipstoneWarning):
+        plan = ss.scan_delta(log.folder).plan(where)
+    assert len(plan.files) == 1
+    with pytest.raises(ss.UnsupportedForm):
+        plan.to_arrow()
+
+
 @pytest.mark.parametrize(
     "stats",
     [
