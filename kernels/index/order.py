@@ -59,6 +59,11 @@ class Reordered(Packed):
         """True if the source's `contained_in` may return an answer."""
         return self.full.has_members
 
+    @property
+    def bounds_elements(self) -> bool:
+        """True if `column` knows the elements of arrays, and the keys and values of maps."""
+        return self.full.bounds_elements
+
     def pack(self, path: Path, dtype: DType) -> Column:
         """Return the column's statistics in this order."""
         return self.full.column(path, dtype).rearranged(self._bounds, self._plane)

@@ -30,6 +30,11 @@ class Subset(Packed):
         """64 for each word."""
         return len(self.words) * 64
 
+    @property
+    def bounds_elements(self) -> bool:
+        """True if `column` knows the elements of arrays, and the keys and values of maps."""
+        return self.full.bounds_elements
+
     def pack(self, path: Path, dtype: DType) -> Column:
         """Return the column's statistics in these containers."""
         c = self.full.peek(path, dtype)

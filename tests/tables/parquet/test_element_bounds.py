@@ -311,3 +311,19 @@ def test_no_row_is_lost(tmp_path, dtype):
         assert plan.to_arrow().num_rows == (pc.sum(true).as_py() or 0), where
         pruned += plan.sizes.scan.rows < plan.sizes.total.rows
     assert pruned > 10
+
+
+def test_an_index_finds_the_same_containers(tmp_path):
+    lists = pa.array([[i, i + 2] for i in range(1500)], pa.list_(pa.int32()))
+    items = [[{"q": i}] for i in range(1500)]
+    pq.write_table(pa.table({"xs": lists, "it": items}), tmp_path / "t.parquet", row_group_size=1)
+    table = ss.scan_parquet(tmp_path)
+    stats = table.plan().statistics
+    indexed = stats.index()
+    for where, expected in (
+        ("array_contains(xs, 700)", [698, 699, 700]),  # 699 lies between 697 and 701
+        ("exists(it, v -> v.q BETWEEN 1000 AND 1002)", [1000, 1001, 1002]),
+        ("array_max(xs) > 1499", [1498, 1499]),
+    ):
+        p = ss.PruningPredicate(where, table.schema)
+        assert p.survivors(stats).tolist() == p.survivors(indexed).tolist() == expected
