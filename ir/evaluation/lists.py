@@ -214,13 +214,16 @@ def _by_items(call: Call, lists: _Lists) -> Values | None:
 
     body, name, *_ = call.body
     (items,) = lists.parts
+    some = call.name == "exists"
+    if not len(items):
+        none = np.zeros(len(lists.valid), np.int64)
+        return Values(call.dtype, none if some else none + 1, lists.valid, none > 0)
     if lists.element is not None and from_arrow(items.type) != lists.element:
         return None
     truth = judge(body, pa.record_batch([items], [name]), {})
     # Whether Spark evaluates an item that raises an error depends on those before it.
     if truth.may_raise.any() and lists.element is not None:
         return None
-    some = call.name == "exists"
     decided = lists.counts(truth.true if some else truth.false) > 0
     found, valid = decided if some else ~decided, lists.valid
     if (nulls := ~(truth.true | truth.false)).any():

@@ -308,7 +308,7 @@ def _at_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
 
 def _part_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
     """Return the interval of an array that has some elements of the first argument."""
-    return replace(anything(call.dtype), may_raise=args[0].may_raise, parts=args[0].parts)
+    return replace(may_be_true(YES, args), dtype=call.dtype, parts=args[0].parts)
 
 
 def _concat_interval(call: Call, args: tuple[Interval, ...]) -> Interval:

@@ -124,6 +124,14 @@ def test_items_below_null_lists_do_not_count(monkeypatch):
     assert found == {where: judged(batch, where, True) for where in conditions}
 
 
+def test_lists_without_items():
+    """Functions that take columns whole got no item, and failed."""
+    batch = pa.record_batch({"t": pa.array([[], None], pa.list_(pa.string()))})
+    for body in ("v || 'x' = 'x'", "greatest(v, 'x') = 'x'"):
+        assert judged(batch, f"exists(t, v -> {body})", True) == [([False, False], None)]
+        assert judged(batch, f"forall(t, v -> {body})", True) == [([True, False], None)]
+
+
 def test_text_that_is_not_utf_8_is_open(monkeypatch):
     raw = pa.array([[b"\xff", b"x"], [b"x"], None, []], pa.list_(pa.binary()))
     texts = pa.ListArray.from_arrays(raw.offsets, raw.values.view(pa.string()), mask=raw.is_null())

@@ -77,6 +77,7 @@ FORMS = [
     ("array_max(xs) > 45",                           "4 5"),
     ("array_min(s) < 'k2'",                          "0 1"),
     ("array_contains(array_distinct(xs), 33)",       "3"),
+    ("array_contains(array_remove(xs, 1 div (x - 50)), 70)", "5"),  # may raise an error
     ("array_contains(concat(xs, array(70)), 33)",    "0 1 2 3"),
     ("array_contains(slice(xs, 1, 1), 33)",          "0 1 2 3 4 5"),  # may raise an error
     ("m['k3'] > 0",                                  "3"),
