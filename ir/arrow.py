@@ -56,7 +56,7 @@ def type_at(schema: pa.Schema, path: Path) -> pa.DataType:
     """Return the Arrow type of a column, a field of structs, or a part of a list or map."""
     t = schema.field(path[0]).type
     for name in path[1:]:
-        part = PARTS.get(name)
+        part = None if pa.types.is_struct(t) else PARTS.get(name)
         t = t.field(name).type if part is None else getattr(t, part)
     return t
 

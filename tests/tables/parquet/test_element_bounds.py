@@ -12,6 +12,7 @@ import pytest
 
 import skipstone as ss
 from skipstone.ir.errors import UnsupportedForm
+from skipstone.ir.node import ELEMENT
 from skipstone.ir.rows import evaluate_rows
 
 # Each file of the table has its tens: file 3 has elements from 30 to 39.
@@ -212,6 +213,13 @@ def test_files_of_other_types_and_without_the_column(tmp_path):
         2**40: ["wide"],
         -1: [],
     }
+
+
+def test_a_field_that_has_the_name_of_elements(tmp_path):
+    pq.write_table(pa.table({"s": [{ELEMENT: 5}], "xs": [[5]]}), tmp_path / "0.parquet")
+    table = ss.scan_parquet(tmp_path)
+    for test in ("NULL", "NOT NULL"):
+        assert len(table.plan(f"s IS {test} OR array_contains(xs, 7)").files) == 1
 
 
 VALUES = {
