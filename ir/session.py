@@ -51,9 +51,12 @@ class Session:
     case_sensitive: bool = False
 
     def __post_init__(self) -> None:
-        for name, value in (("ansi", self.ansi), ("case_sensitive", self.case_sensitive)):
-            if not isinstance(value, bool):
-                raise PredicateError(f"{name} is {value!r}; expected True or False")
+        if self.ansi is not True and self.ansi is not False:
+            raise PredicateError(f"ansi is {self.ansi!r}; expected True or False")
+        if self.case_sensitive is not True and self.case_sensitive is not False:
+            raise PredicateError(
+                f"case_sensitive is {self.case_sensitive!r}; expected True or False"
+            )
 
     @property
     def zone(self) -> dt.tzinfo:
