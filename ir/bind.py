@@ -14,6 +14,7 @@ from typing import Final
 from skipstone.ir import types as ty
 from skipstone.ir.coercion import char
 from skipstone.ir.coercion.coerce import same_equality, types_differ
+from skipstone.ir.coercion.names import paths_by_name, test_of_elements
 from skipstone.ir.coercion.pullback import Span
 from skipstone.ir.coercion.thresholds import against_span
 from skipstone.ir.comparisons import (
@@ -86,25 +87,6 @@ def bind_scalar(
     return _Binder(leaves, session, by).scalar(node)
 
 
-# Names of columns by the identity of the columns; see `types.leaves_of`.
-_names: dict[tuple[int, bool], tuple[Mapping[Path, Leaf], dict[Path, list[Path]]]] = {}
-
-
-def _by_name(leaves: Mapping[Path, Leaf], case_sensitive: bool) -> dict[Path, list[Path]]:
-    """Return the columns that a name means."""
-    key = id(leaves), case_sensitive
-    known = _names.get(key)
-    if known is None:
-        fold = str if case_sensitive else str.lower
-        found: dict[Path, list[Path]] = {}
-        for path in leaves:
-            found.setdefault(tuple(map(fold, path)), []).append(path)
-        if len(_names) >= ty.MAX_SCHEMAS:
-            _names.clear()
-        known = _names[key] = (leaves, found)
-    return known[1]
-
-
 class _Binder:
     """Binds the nodes of one predicate to the columns of one schema."""
 
@@ -113,7 +95,7 @@ class _Binder:
     ) -> None:
         self.leaves, self.session, self.by = leaves, session, by
         self.fold = (lambda s: s) if session.case_sensitive else str.lower
-        self.by_name = _by_name(leaves, session.case_sensitive)
+        self.by_name = paths_by_name(leaves, session.case_sensitive)
 
     # Predicates.
 
@@ -304,6 +286,8 @@ class _Binder:
                 return char.as_value(self.scalar(n.args[0]))
             case Op.CALL if n.args and n.args[-1].op is Op.LAMBDA:
                 return self.higher(n)
+            case Op.CALL if (test := self.test_of_elements(n)) is not None:
+                return self.higher(test)
             case Op.CALL:
                 args = tuple(map(self.scalar, n.args))
                 if n.value == "string":
@@ -313,6 +297,13 @@ class _Binder:
         if n.op is Op.UNKNOWN:
             return Node(n.op, (), n.value)
         return unknown(show(n), "the form is not understood")
+
+    def test_of_elements(self, n: Node) -> Node | None:
+        """Return `array_contains(items.sku, 'x')` as a test of structs; None for other calls."""
+        if n.value != "array_contains" or len(n.args) != 2:
+            return None
+        call = Node(n.op, (n.args[0], self.scalar(n.args[1])), n.value)
+        return test_of_elements(call, self.leaves, self.by_name, self.fold)
 
     def higher(self, n: Node) -> Node:
         """Bind a function that takes a lambda."""

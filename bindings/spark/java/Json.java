@@ -3,6 +3,7 @@ package skipstone;
 import java.util.ArrayDeque;
 import org.apache.spark.sql.catalyst.expressions.And;
 import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.GetArrayStructFields;
 import org.apache.spark.sql.catalyst.expressions.GetStructField;
 import org.apache.spark.sql.catalyst.expressions.InSet;
 import org.apache.spark.sql.catalyst.expressions.Literal;
@@ -35,6 +36,10 @@ class Json {
       if (e instanceof InSet) {
         out.append(",\"subject\":");
         quoted(((InSet) e).child().dataType().sql(), out);
+      }
+      if (e instanceof GetArrayStructFields) {
+        out.append(",\"field\":");
+        quoted(((GetArrayStructFields) e).field().name(), out);
       }
       if (e instanceof GetStructField) {
         out.append(",\"field\":");

@@ -187,6 +187,13 @@ class _Reader:
         )
         return found if known else self.opaque(tree, "statistics say nothing about the field")
 
+    def as_GetArrayStructFields(self, tree: Tree) -> Node:
+        """Translate a field of all structs of an array."""
+        array = self.node(tree["parts"][0])
+        if array.op is not Op.COLUMN or not isinstance(array.value, Name):
+            return self.opaque(tree, "the form is not understood")
+        return Node(Op.COLUMN, value=Name((*array.value.parts, tree["field"])))
+
     def as_Literal(self, tree: Tree) -> Node:
         value, array = tree["parts"][0], ARRAY.fullmatch(tree["type"])
         dtype = interval_type(tree["type"]) or type_named(

@@ -84,6 +84,8 @@ exists(r, q -> q.k > 1) ;; exists(r, Q -> q.K = 2 AND Q.t = 'a') ;; exists(r, q 
 exists(r, q -> q.t IS NULL) ;; exists(r, q -> q.t LIKE 'a%' OR q.k = 0)
 NOT exists(r, q -> q.k > 1) ;; exists(r, q -> q.k + 1 > 2)
 exists(r, q -> 6 div q.k > 2) ;; forall(r, q -> q.k > 0) ;; forall(r, q -> q.t <> 'a')
+array_contains(r.k, 2) ;; array_contains(r.T, 'a') ;; NOT array_contains(r.k, 7L)
+array_contains(r.t, 'zz') IS NULL ;; array_contains(r.k, 3000000000)
 exists(r, q -> q.k IN (7, 9, NULL)) ;; exists(r, q -> q.k <=> NULL) ;; r IS NULL
 array_contains(a, 2) AND size(a) = 3 ;; element_at(a, 1) = 2 ;; element_at(a, 1) > 1 OR i = 1
 """
@@ -92,6 +94,7 @@ REFUSED = """
 exists(a, q -> q > i) ;; transform(a, (q, n) -> q + n)[0] = 1 ;; array(1.5D)[0] = 1
 exists(a, q -> exists(b, p -> p = q)) ;; array(a, b)[0] = a ;; a = w ;; array(1, 2)[0] = 1
 exists(r, q -> q.k = i) ;; exists(r, q -> q = r[0]) ;; size(r) = 2 ;; r[0].k = 1 ;; r.k = a
+array_contains(r.k, i) ;; array_contains(r.k, NULL) ;; array_contains(r.t, 5) ;; r.k[0] = 1
 array_contains(a, '2') ;; aggregate(a, 0L, (x, y) -> y) = 1 ;; split(s, '[a-b]')[0] = 'a'
 aggregate(a, 0, (x, y) -> x + y, x -> x * 2) = 1 ;; array_sort(a, (x, y) -> y - x) = a
 """

@@ -23,6 +23,7 @@ COLUMNS = (
     "TIMESTAMP '2024-03-09 22:30:15.25' + make_dt_interval(CAST(id AS INT), 1) AS t",
     "TIMESTAMP_NTZ '2024-03-09 22:30:15.25' + make_dt_interval(CAST(id AS INT), 1) AS n",
     "array(CAST(id AS INT), NULL) AS a", "map(CONCAT('k', id), id) AS k",
+    "array(named_struct('sku', CONCAT('s', id), 'q', CAST(id AS INT)), NULL) AS it",
 )  # fmt: skip
 
 # function -> conditions; the settings of the tests' session are ANSI mode and UTC.
@@ -135,7 +136,8 @@ WHERE = {
     "cast": ["CAST(m AS INT) = 3", "CAST(t AS DATE) = DATE '2024-03-13'"],
     "try_cast": ["TRY_CAST(substring(s, 2, 1) AS INT) = 3"],
     "array": ["array_contains(array(i, i), 3)", "arrays_overlap(a, array(i, 3)) AND i = 3"],
-    "array_contains": ["array_contains(a, 3)", "array_contains(a, i) AND i = 2"],
+    "array_contains": ["array_contains(a, 3)", "array_contains(a, i) AND i = 2",
+                       "array_contains(it.sku, 's3')", "array_contains(it.q, 2)"],
     "array_position": ["array_position(a, 3) > 0"],
     "array_remove": ["array_contains(array_remove(a, 7), 3)"],
     "element_at": ["element_at(k, 'k3') = 3"],
@@ -144,7 +146,8 @@ WHERE = {
     "arrays_overlap": ["arrays_overlap(a, array(0, 1))"],
     "sort_array": ["array_contains(sort_array(a), 3)"],
     "array_distinct": ["array_contains(array_distinct(a), 3)"],
-    "exists": ["exists(a, v -> v > 1 AND v < 4)", "exists(a, v -> v + 1 = 3)"],
+    "exists": ["exists(it, v -> v.sku = 's3' OR v.q = 1)", "exists(a, v -> v > 1 AND v < 4)",
+               "exists(a, v -> v + 1 = 3)"],
     "map_value": ["k['k3'] = 3"], "map_contains_key": ["map_contains_key(k, 'k3')"],
     "map_keys": ["array_contains(map_keys(k), 'k1')"],
     "map_values": ["array_contains(map_values(k), 4L)"],

@@ -1,0 +1,72 @@
+"""Names of columns: the paths that they mean, and fields of the structs in an array."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from skipstone.ir.node import Name, Node, Op, Path, parameter
+from skipstone.ir.types import ELEMENTS, MAX_SCHEMAS, Kind, Leaf
+
+# Names of columns by the identity of the columns; see `types.leaves_of`.
+_names: dict[tuple[int, bool], tuple[Mapping[Path, Leaf], dict[Path, list[Path]]]] = {}
+
+
+def paths_by_name(leaves: Mapping[Path, Leaf], case_sensitive: bool) -> dict[Path, list[Path]]:
+    """Return the columns that a name means, names in lower case unless case matters."""
+    key = id(leaves), case_sensitive
+    known = _names.get(key)
+    if known is None:
+        fold = str if case_sensitive else str.lower
+        found: dict[Path, list[Path]] = {}
+        for path in leaves:
+            found.setdefault(tuple(map(fold, path)), []).append(path)
+        if len(_names) >= MAX_SCHEMAS:
+            _names.clear()
+        known = _names[key] = (leaves, found)
+    return known[1]
+
+
+ELEMENT_NAME: Final = parameter("v")
+
+
+def test_of_elements(
+    n: Node,
+    leaves: Mapping[Path, Leaf],
+    by_name: Mapping[Path, list[Path]],
+    fold: Callable[[str], str],
+) -> Node | None:
+    """Return `array_contains(items.sku, 'x')` as `exists(items, v -> v.sku = 'x')`.
+
+    In Spark, `items.sku` is the array of a field's values, if `items` is an array of structs.
+
+    Args:
+        n: A call of array_contains; its first argument is not bound yet.
+        leaves: The schema's columns.
+        by_name: Their paths by name, from `paths_by_name`.
+        fold: Turns a name into the form that is compared.
+
+    Returns:
+        The unbound test; None for other calls.
+    """
+    (column, value), name = n.args, n.args[0].value
+    if column.op is not Op.COLUMN or not isinstance(name, Name):
+        return None
+    if value.op is not Op.LITERAL or value.value is None:
+        return None
+    key = tuple(map(fold, name.parts))
+    for length in range(1, len(key)):
+        paths = by_name.get(key[:length], [])
+        if len(paths) != 1 or not leaves[paths[0]].dtype.record:
+            continue
+        record = leaves[paths[0]].dtype.record
+        fields = [f for f in record if tuple(map(fold, f.path)) == key[length:]]
+        given = value.dtype
+        if len(fields) != 1 or given is None or fields[0].dtype.kind not in ELEMENTS:
+            return None
+        if fields[0].dtype != given and {fields[0].dtype.kind, given.kind} != {Kind.INT}:
+            return None
+        field = Node(Op.COLUMN, value=Name((*ELEMENT_NAME.parts, *fields[0].path)))
+        test = Node(Op.LAMBDA, (Node(Op.EQ, (field, value)),), (ELEMENT_NAME,))
+        return Node(Op.CALL, (Node(Op.COLUMN, value=Name(paths[0])), test), "exists")
+    return None
