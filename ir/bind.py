@@ -14,7 +14,6 @@ from typing import Final
 from skipstone.ir import types as ty
 from skipstone.ir.coercion import char
 from skipstone.ir.coercion.coerce import same_equality, types_differ
-from skipstone.ir.coercion.names import paths_by_name, test_of_elements
 from skipstone.ir.coercion.pullback import Span
 from skipstone.ir.coercion.thresholds import against_span
 from skipstone.ir.comparisons import (
@@ -42,6 +41,7 @@ from skipstone.ir.node import (
     is_parameter,
     is_tuple,
     literal,
+    paths_by_name,
     show_path,
     unknown,
 )
@@ -302,6 +302,8 @@ class _Binder:
         """Return `array_contains(items.sku, 'x')` as a test of structs; None for other calls."""
         if n.value != "array_contains" or len(n.args) != 2:
             return None
+        from skipstone.ir.coercion.fields import test_of_elements
+
         call = Node(n.op, (n.args[0], self.scalar(n.args[1])), n.value)
         return test_of_elements(call, self.leaves, self.by_name, self.fold)
 

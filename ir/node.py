@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -170,6 +170,26 @@ class Name:
     """
 
     parts: Path
+
+
+# Names of columns by the identity of the columns; see `types.leaves_of`.
+MAX_NAMED: Final = 64
+_names: dict[tuple[int, bool], tuple[Mapping[Path, object], dict[Path, list[Path]]]] = {}
+
+
+def paths_by_name(leaves: Mapping[Path, object], case_sensitive: bool) -> dict[Path, list[Path]]:
+    """Return the columns that a name means, names in lower case unless case matters."""
+    key = id(leaves), case_sensitive
+    known = _names.get(key)
+    if known is None:
+        fold = str if case_sensitive else str.lower
+        found: dict[Path, list[Path]] = {}
+        for path in leaves:
+            found.setdefault(tuple(map(fold, path)), []).append(path)
+        if len(_names) >= MAX_NAMED:
+            _names.clear()
+        known = _names[key] = (leaves, found)
+    return known[1]
 
 
 def parameter(name: str) -> Name:

@@ -1,4 +1,4 @@
-"""Names of columns: the paths that they mean, and fields of the structs in an array."""
+"""Tests of a field of all structs in an array, such as `array_contains(items.sku, 'x')`."""
 
 from __future__ import annotations
 
@@ -6,26 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from skipstone.ir.node import Name, Node, Op, Path, parameter
-from skipstone.ir.types import ELEMENTS, MAX_SCHEMAS, Kind, Leaf
-
-# Names of columns by the identity of the columns; see `types.leaves_of`.
-_names: dict[tuple[int, bool], tuple[Mapping[Path, Leaf], dict[Path, list[Path]]]] = {}
-
-
-def paths_by_name(leaves: Mapping[Path, Leaf], case_sensitive: bool) -> dict[Path, list[Path]]:
-    """Return the columns that a name means, names in lower case unless case matters."""
-    key = id(leaves), case_sensitive
-    known = _names.get(key)
-    if known is None:
-        fold = str if case_sensitive else str.lower
-        found: dict[Path, list[Path]] = {}
-        for path in leaves:
-            found.setdefault(tuple(map(fold, path)), []).append(path)
-        if len(_names) >= MAX_SCHEMAS:
-            _names.clear()
-        known = _names[key] = (leaves, found)
-    return known[1]
-
+from skipstone.ir.types import ELEMENTS, Kind, Leaf
 
 ELEMENT_NAME: Final = parameter("v")
 
