@@ -286,7 +286,7 @@ class _Binder:
                 return char.as_value(self.scalar(n.args[0]))
             case Op.CALL if n.args and n.args[-1].op is Op.LAMBDA:
                 return self.higher(n)
-            case Op.CALL if (test := self.test_of_elements(n)) is not None:
+            case Op.CALL if (test := self.as_exists(n)) is not None:
                 return self.higher(test)
             case Op.CALL:
                 args = tuple(map(self.scalar, n.args))
@@ -298,14 +298,14 @@ class _Binder:
             return Node(n.op, (), n.value)
         return unknown(show(n), "the form is not understood")
 
-    def test_of_elements(self, n: Node) -> Node | None:
+    def as_exists(self, n: Node) -> Node | None:
         """Return `array_contains(items.sku, 'x')` as a test of structs; None for other calls."""
         if n.value != "array_contains" or len(n.args) != 2:
             return None
-        from skipstone.ir.coercion.fields import test_of_elements
+        from skipstone.ir.coercion.fields import as_exists
 
         call = Node(n.op, (n.args[0], self.scalar(n.args[1])), n.value)
-        return test_of_elements(call, self.leaves, self.by_name, self.fold)
+        return as_exists(call, self.leaves, self.by_name, self.fold)
 
     def higher(self, n: Node) -> Node:
         """Bind a function that takes a lambda."""

@@ -70,8 +70,9 @@ def needed_elements(call: Node, values: Values) -> tuple[Node, Values] | None:
     if name[0] not in OF_KEY and (name[0] not in CONTAINING or values != (1,)):
         return None
     source, *others = call.args
-    if source.op is Op.CALL and source.value[:1] == ("as_array",):  # type: ignore[index]
-        source = source.args[0]  # only the type of the elements gets wider
+    match source:
+        case Node(Op.CALL, (array,), ("as_array", _)):  # only the type of the elements gets wider
+            source = array
     if source.op is not Op.COLUMN or source.dtype is None or not isinstance(source.value, tuple):
         return None
     if not (parts := parts_of(source.dtype)):

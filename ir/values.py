@@ -23,6 +23,7 @@ from skipstone.ir.arrow import (
     arrow_of,
     booleans_of,
     fill,
+    int64_of,
     known_of,
     null_where,
     numbers_of,
@@ -115,7 +116,7 @@ def from_lists(array: pa.Array) -> Values:
     Those with text that is not UTF-8 are unknown.
     """
     dtype, array = from_arrow(array.type), plain(array)
-    offsets = np.asarray(array.offsets.to_numpy(zero_copy_only=False))
+    offsets = int64_of(array.offsets)
     first, count = int(offsets[0]), int(offsets[-1] - offsets[0])  # of a slice's items
     offsets = offsets - first
     values: list[Any]

@@ -11,7 +11,7 @@ from skipstone.ir.types import ELEMENTS, Kind, Leaf
 ELEMENT_NAME: Final = parameter("v")
 
 
-def test_of_elements(
+def as_exists(
     n: Node,
     leaves: Mapping[Path, Leaf],
     by_name: Mapping[Path, list[Path]],

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from skipstone.ir import compute as pc
-from skipstone.ir.arrow import arrow_of, booleans_of, plain, scalar_of
+from skipstone.ir.arrow import arrow_of, booleans_of, int64_of, plain, scalar_of
 from skipstone.ir.errors import UnsupportedForm
 from skipstone.ir.function import Call
 from skipstone.ir.functions.build import call_of
@@ -56,7 +56,7 @@ class _Lists:
             parts = (array.values,)
         else:
             return None
-        offsets = np.asarray(array.offsets.to_numpy(zero_copy_only=False), np.int64)
+        offsets = int64_of(array.offsets)
         first, last = int(offsets[0]), int(offsets[-1])
         return _Lists(
             offsets[:-1] - first,

@@ -77,7 +77,7 @@ def _culprit(n: Node, row: pa.RecordBatch) -> Node | None:
     """Return the innermost call or column that cannot be judged on the only row."""
     if n.op in (Op.CALL, Op.COLUMN):
         failing = [a for a in n.args if _fails(a, row)]
-        # Where several arguments fail, the call may have used any of them: it is named itself.
+        # If several arguments fail, any of them may be the cause, so the message names the call.
         found = _culprit(failing[0], row) if len(failing) == 1 else None
         is_condition = n.op is Op.CALL and call_of(n).name == TRUTH
         return found if found is not None or is_condition else n
@@ -88,7 +88,10 @@ def _culprit(n: Node, row: pa.RecordBatch) -> Node | None:
 
 
 def _fails(n: Node, row: pa.RecordBatch) -> bool:
-    """Return True if a condition or a scalar cannot be judged on a row."""
+    """Return True if a condition or a scalar cannot be judged on a row.
+
+    A part that cannot be evaluated alone explains nothing; the message names the whole instead.
+    """
     try:
         found = values_of(n, row, {}) if n.op in TERMS else judge(n, row, {})
     except (UnsupportedForm, CannotJudge):

@@ -1,4 +1,4 @@
-"""What the command prints: in every encoding, with warnings on one line, and with -h."""
+"""The command prints in every encoding, shows a warning on one line, and knows -h."""
 
 import os
 import subprocess

@@ -44,6 +44,7 @@ COLUMNS = {
           ["n IS NULL AND i < 50", "coalesce(n, 0) = 5", "n <=> 5"]),
     "st": (pa.array([{"a": x, "c": str(x)} for x in range(ROWS)]), ["st.a = 777"]),
 }  # fmt: skip
+MAP = pa.map_(pa.string(), pa.int64())
 TABLE = pa.table({name: values for name, (values, _) in COLUMNS.items()})
 
 ASK = """
@@ -178,3 +179,16 @@ def test_first_answers_import_little(writer, tmp_path):
     asked = list(dict.fromkeys([*PLAIN, *conditions]))
     ask("pandas numba pyarrow.compute", source, asked, cache)
     ask("pandas numba pyarrow.compute sqlglot numpy.ma", source, PLAIN, cache)
+
+
+def test_first_answers_about_lists_do_without_pandas(tmp_path):
+    rows = TABLE.select(["i", "s", "d"])
+    rows = rows.append_column("l", pa.array([[x, x + 1] for x in range(ROWS)]))
+    rows = rows.append_column("it", pa.array([[{"k": str(x)}] for x in range(ROWS)]))
+    rows = rows.append_column("m", pa.array([[("k", x)] for x in range(ROWS)], MAP))
+    pq.write_table(rows, tmp_path / "t.parquet", row_group_size=2000)
+    asked = [
+        "array_contains(l, 777)", "get(l, 0) = 777", "exists(l, v -> v > 23990)", "m['k'] = 777",
+        "exists(it, v -> v.k = '777')", "array_contains(it.k, '777')", "array_max(l) = 778",
+    ]  # fmt: skip
+    ask("pandas numba", str(tmp_path / "t.parquet"), asked, tmp_path / "cache")

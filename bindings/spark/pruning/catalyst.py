@@ -310,12 +310,10 @@ class _Reader:
 
     def as_ArrayExists(self, tree: Tree) -> Node:
         array, function, three_valued = tree["parts"]
-        body, variables, _ = (
-            function["parts"] if function["class"] == "LambdaFunction" else 3 * [[]]
-        )
-        if len(variables) != 1 or three_valued is not True:
+        is_lambda = function["class"] == "LambdaFunction" and len(function["parts"][1]) == 1
+        if not is_lambda or three_valued is not True:
             return self.opaque(tree, "the form is not understood")
-        (variable,) = variables
+        body, (variable,), _ = function["parts"]
         name = parameter(variable["parts"][0])
         self.parameters[variable["id"]] = name
         condition = Node(Op.LAMBDA, (self.node(body),), (name,))
