@@ -14,12 +14,19 @@ from skipstone.bindings.layout.bounds import ranges_of
 from skipstone.bindings.layout.candidates import REWRITTEN_BY_DUCKDB, JudgedLayout, judge
 from skipstone.bindings.layout.clustering import Clustering, of_ranges
 from skipstone.bindings.layout.problems import TARGET_BYTES, problems_of
-from skipstone.bindings.layout.rows import Rows, draw_rows, sample_rows
+from skipstone.bindings.layout.rows import (
+    MAX_SAMPLE_BYTES,
+    ROWS,
+    Rows,
+    draw_rows,
+    sample_bytes,
+    sample_rows,
+)
 from skipstone.bindings.layout.simulate import ROWS_PER_CONTAINER, Layout
 from skipstone.bindings.layout.statements import Statement, statements_for
 from skipstone.bindings.layout.workload import Query, Workload, workload_of
 from skipstone.bindings.predicates.predicate import PruningPredicate
-from skipstone.ir.errors import PredicateError, counted
+from skipstone.ir.errors import PredicateError, SourceError, counted
 from skipstone.ir.node import Path, columns_of, show_path, sql_path
 from skipstone.ir.types import Leaf, leaves_of, to_axis
 
@@ -28,7 +35,6 @@ if TYPE_CHECKING:
     from skipstone.bindings.predicates.predicate import Condition
     from skipstone.bindings.tables.table import Table
 
-ROWS: Final = 100_000  # rows that layouts are tried on
 CURRENT: Final = "current layout"  # the label of the layout that the table has
 # A layout is advised only if queries read less than this share of what they read now.
 MAX_ADVISED_SHARE: Final = 0.95
@@ -43,7 +49,7 @@ def advise(
     table: Table,
     workload: Sequence[Condition] | str | None = None,
     *,
-    sample: bool | int = False,
+    sample: bool | int | None = None,
     name: str | None = None,
     target_bytes: int | None = None,
     timezone: str = "UTC",
@@ -69,7 +75,9 @@ def advise(
         untried = 0
     needed = {leaf.path: leaf for leaf in used if leaf.dtype.ordered}
     needed |= {p: leaves[p] for p in partitions if p in leaves and leaves[p].dtype.ordered}
-    rows = _rows(plan, list(needed.values()), wanted) if len(plan.verdicts) else None
+    rows, unsampled = None, ""
+    if len(plan.verdicts):
+        rows, unsampled = _rows(plan, list(needed.values()), wanted)
     if workload is None:
         parsed = _searches(rows, used, table.schema, timezone)
     judged = (
@@ -81,7 +89,17 @@ def advise(
         )
     )  # fmt: skip
     return _report(
-        table, plan, parsed, judged, rows, used, name, target, workload is not None, untried
+        table,
+        plan,
+        parsed,
+        judged,
+        rows,
+        used,
+        name,
+        target,
+        workload is not None,
+        untried,
+        unsampled,
     )
 
 
@@ -102,26 +120,45 @@ def _folder(table: Table) -> str | None:
     return path.rsplit("/", 1)[-1].removesuffix(".parquet") or None
 
 
-def _wanted_rows(sample: object) -> int:
-    """Return the number of rows to sample; 0: none.
+def _wanted_rows(sample: object) -> int | None:
+    """Return the number of rows to sample; 0: none; None: as many as can be read cheaply.
 
     Raises:
         PredicateError: `sample` is neither a flag nor a number of rows.
     """
+    if sample is None:
+        return None
     if isinstance(sample, bool | np.bool_):
         return ROWS if sample else 0
     if isinstance(sample, int | np.integer) and sample > 0:
         return int(sample)
-    raise PredicateError(f"sample is {sample!r}; expected True, False or a number of rows")
+    raise PredicateError(f"sample is {sample!r}; expected True, False, None or a number of rows")
 
 
-def _rows(plan: Plan, leaves: Sequence[Leaf], wanted: int) -> Rows:
-    if wanted:
-        return sample_rows(plan, leaves, wanted)
+def _rows(plan: Plan, leaves: Sequence[Leaf], wanted: int | None) -> tuple[Rows, str]:
+    """Return rows that represent the table, and why there is no sample if none was refused.
+
+    Raises:
+        SourceError: a sample was asked for, and a file can no longer be read.
+    """
+    why = ""
+    if wanted is None:
+        size = sample_bytes(plan, leaves)
+        if size is None:
+            why = "the sizes of files are unknown"
+        elif size > MAX_SAMPLE_BYTES:
+            why = f"it would read about {size / 1e9:,.1f} GB"
+        else:
+            try:
+                return sample_rows(plan, leaves, ROWS), ""
+            except SourceError as e:
+                why = str(e)
+    elif wanted:
+        return sample_rows(plan, leaves, wanted), ""
     rows = plan.table.logical_rows()
     known = int(rows[rows >= 0].sum())
     enough = max(ROWS, min(len(rows), ROWS) * ROWS_PER_CONTAINER // 4)
-    return draw_rows(plan, leaves, max(min(enough, known or enough), 1))
+    return draw_rows(plan, leaves, max(min(enough, known or enough), 1)), why
 
 
 def _searches(
@@ -156,6 +193,7 @@ def _equals(leaf: Leaf, value: Any, schema: pa.Schema, timezone: str) -> Pruning
 def _report(
     table: Table, plan: Plan, workload: Workload, judged: Sequence[JudgedLayout], rows: Rows | None,
     used: Sequence[Leaf], name: str | None, target: int, has_workload: bool, untried: int,
+    unsampled: str,
 ) -> Advice:  # fmt: skip
     total, n = plan.sizes.total, len(plan.verdicts)
     format = _format(table)
@@ -196,7 +234,7 @@ def _report(
         clustering=_clustering_of(plan, used),
         problems=tuple(problems_of(plan, used, target)) if n else (),
         statements=statements(best[1]) if best else (),
-        limits=tuple(_limits(rows, used, judged, n, workload, format, untried)),
+        limits=tuple(_limits(rows, used, judged, n, workload, format, untried, unsampled)),
     )
 
 
@@ -287,7 +325,7 @@ def _query(q: Query, share: float) -> QueryReport:
 
 def _limits(
     rows: Rows | None, used: Sequence[Leaf], judged: Sequence[JudgedLayout], n: int,
-    workload: Workload, format: str, untried: int,
+    workload: Workload, format: str, untried: int, unsampled: str,
 ) -> list[str]:  # fmt: skip
     """Return sentences on what the predictions assume and leave out."""
     if rows is None:
@@ -298,7 +336,9 @@ def _limits(
             f"Without a workload, only the first {MAX_SEARCHED_COLUMNS} columns and the partition "
             f"columns are tried, not the other {untried:,}; pass a workload to try its columns."
         )
-    if rows.source == "statistics":
+    if unsampled:
+        out.append(f"No rows were sampled: {unsampled}. `--sample` (`sample=True`) samples them.")
+    if rows.drawn:
         out.append(
             "Within a container, values are assumed to be spread evenly between its bounds, and to "
             "be independent of other columns. If columns are skewed or correlated, use a sample."

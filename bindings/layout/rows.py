@@ -19,7 +19,7 @@ from skipstone.bindings.plans.order import value_of
 from skipstone.ir import compute as pc
 from skipstone.ir.arrow import int64_of, numbers_of, plain, whole
 from skipstone.ir.node import Path
-from skipstone.ir.types import Kind, Leaf
+from skipstone.ir.types import Kind, Leaf, leaves_of
 from skipstone.ir.values import NO, YES, Values, column_of, to_array
 from skipstone.kernels.pack.codes import value_of_key
 from skipstone.kernels.pack.planes import mask_of
@@ -32,6 +32,9 @@ Counts = npt.NDArray[np.int64]
 SEED: Final = 2013
 DRAWN: Final = "statistics"  # the source of rows that were drawn from bounds
 MAX_CONTAINERS: Final = 256  # the containers that a sample reads from
+ROWS: Final = 100_000  # rows that layouts are tried on
+# Unless a sample is asked for, one is read only if it reads at most this much.
+MAX_SAMPLE_BYTES: Final = 256 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +81,25 @@ class Rows:
         return self.source == DRAWN
 
 
+def sample_bytes(plan: Plan, leaves: Sequence[Leaf]) -> int | None:
+    """Return about how many bytes `sample_rows` would read; None if sizes are unknown.
+
+    Args:
+        plan: A plan of the whole table.
+        leaves: The columns to read. All columns are assumed to have the same size.
+    """
+    whole = plan.only(_sampled_containers(plan), []).sizes.scan.bytes
+    if whole is None:
+        return None
+    return whole * len(leaves) // max(len(leaves_of(plan.table.schema)), 1)
+
+
+def _sampled_containers(plan: Plan) -> Counts:
+    """Return the positions of the containers to sample, spread evenly over the table."""
+    n = len(plan.verdicts)
+    return np.unique(np.linspace(0, n - 1, min(n, MAX_CONTAINERS)).round().astype(np.int64))
+
+
 def sample_rows(plan: Plan, leaves: Sequence[Leaf], wanted: int) -> Rows:
     """Read a sample of a table's rows.
 
@@ -91,8 +113,7 @@ def sample_rows(plan: Plan, leaves: Sequence[Leaf], wanted: int) -> Rows:
     Raises:
         SourceError: a file can no longer be read.
     """
-    n = len(plan.verdicts)
-    chosen = np.unique(np.linspace(0, n - 1, min(n, MAX_CONTAINERS)).round().astype(np.int64))
+    n, chosen = len(plan.verdicts), _sampled_containers(plan)
     names = list(dict.fromkeys(leaf.path[0] for leaf in leaves))
     rows = plan.table.logical_rows()
     known = rows[rows >= 0]

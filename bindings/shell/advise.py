@@ -37,7 +37,7 @@ def print_advice(
     table: Table,
     queries: str | None,
     *,
-    sample: int,
+    sample: bool | int | None,
     name: str | None,
     timezone: str,
     as_json: bool,
@@ -48,7 +48,7 @@ def print_advice(
     Args:
         table: The table.
         queries: The path of a workload file; None if there is no workload.
-        sample: The rows to sample; 0 predicts from statistics.
+        sample: Whether to sample rows, or how many; None samples them if that is cheap.
         name: The table's name in queries and statements.
         timezone: The time zone of Spark's session.
         as_json: Whether to print JSON.
@@ -59,7 +59,7 @@ def print_advice(
     """
     advice = table.advise(
         None if queries is None else workload_in(queries),
-        sample=sample or False,
+        sample=sample,
         name=name,
         timezone=timezone,
     )

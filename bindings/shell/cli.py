@@ -234,7 +234,11 @@ def draw_map(
     "--queries", metavar="FILE",
     help="A file with one condition per line, or with SELECT statements separated by semicolons.",
 )  # fmt: skip
-@click.option("--sample", is_flag=True, help="Predict from a sample of rows, not from statistics.")
+@click.option(
+    "--sample/--no-sample", default=None,
+    help="Predict from a sample of rows, or from statistics alone. [default: a sample if at most "
+    "256 MiB must be read for it]",
+)  # fmt: skip
 @click.option(
     "--sample-rows", type=click.IntRange(min=1),
     help="How many rows to sample; implies --sample.",
@@ -246,19 +250,20 @@ def draw_map(
 @json_option
 @opening_options
 def advise(
-    paths: Sequence[str], queries: str | None, sample: bool, sample_rows: int | None,
+    paths: Sequence[str], queries: str | None, sample: bool | None, sample_rows: int | None,
     name: str | None, html: str | None, timezone: str, keep_unreadable: bool, as_json: bool,
     opening: Opening,
 ) -> None:  # fmt: skip
     """Recommend columns to cluster a table by, and predict what its queries would read."""
-    from skipstone.bindings.layout.advise import ROWS
     from skipstone.bindings.shell.advise import print_advice
 
     table, _ = _scan(paths, keep_unreadable, opening, quiet=as_json)
-    rows = sample_rows or (ROWS if sample else 0)
+    if sample_rows and sample is False:
+        raise click.UsageError("--sample-rows and --no-sample exclude each other; leave one out")
     print_advice(
-        table, queries, sample=rows, name=name, timezone=timezone, as_json=as_json, html=html
-    )
+        table, queries, sample=sample_rows or sample, name=name, timezone=timezone,
+        as_json=as_json, html=html,
+    )  # fmt: skip
 
 
 @app.command("stats", short_help="Show which statistics each column has.", epilog=PATH)

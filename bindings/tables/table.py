@@ -234,7 +234,7 @@ class Table(ABC):
         self,
         workload: Sequence[Condition] | str | None = None,
         *,
-        sample: bool | int = False,
+        sample: bool | int | None = None,
         name: str | None = None,
         target_bytes: int | None = None,
         timezone: str = "UTC",
@@ -250,8 +250,9 @@ class Table(ABC):
             workload: Conditions of any form, or text that holds conditions or whole queries. None:
                 rank the first 32 columns, and the partition columns, by what a search for one value
                 would read.
-            sample: Whether to read rows of some files: True for some 100,000, or their number.
+            sample: Whether to read a sample of the rows: True for some 100,000, or their number.
                 False: rows are drawn from the statistics, evenly within each container's bounds.
+                None: sample them if at most 256 MiB must be read for it.
             name: The table's name in queries, and in the statements to run.
             target_bytes: The size that files should have; None means 128 MiB.
             timezone: The time zone of Spark's session.

@@ -49,6 +49,26 @@ def test_the_column_that_most_queries_name_comes_first(table, sample):
     assert advice.statements[0].engine == "DuckDB"
 
 
+def test_rows_are_sampled_if_that_is_cheap(tmp_path, monkeypatch):
+    path = tmp_path / "t.parquet"
+    pq.write_table(ROWS, path, row_group_size=500)
+    table = ss.scan_parquet(path)
+    advice = table.advise(WORKLOAD)
+    assert advice.source == "all rows" and not any("No rows" in line for line in advice.limits)
+    assert table.advise(WORKLOAD, sample=False).source == "statistics"
+    with monkeypatch.context() as patch:
+        patch.setattr("skipstone.bindings.layout.advise.MAX_SAMPLE_BYTES", 1000)
+        advice = table.advise(WORKLOAD)
+    assert advice.source == "statistics"
+    assert any(line.startswith("No rows were sampled: it would read") for line in advice.limits)
+    path.unlink()
+    advice = table.advise(WORKLOAD)
+    assert advice.source == "statistics" and advice.best is not None
+    assert any("No rows were sampled" in line and "t.parquet" in line for line in advice.limits)
+    with pytest.raises(ss.SourceError):
+        table.advise(WORKLOAD, sample=True)
+
+
 def test_predictions_hold_when_the_rows_are_sorted(table, tmp_path):
     for sample in (False, True):
         advice = table.advise(WORKLOAD, sample=sample)

@@ -360,7 +360,7 @@ def test_advise(data, tmp_path_factory):
     workload = folder / "workload.sql"
     workload.write_text("s = 'a'\n-- no\nnosuch = 1\n", encoding="utf-8")
     page = folder / "advice.html"
-    for more in ((), ("--sample",), ("--sample-rows", "50")):
+    for more in ((), ("--sample",), ("--no-sample",), ("--sample-rows", "50")):
         result = run("advise", data, "--queries", str(workload), *more)
         assert result.returncode == 0, result.stderr
         assert "ort by s within k" in result.stdout
@@ -371,6 +371,8 @@ def test_advise(data, tmp_path_factory):
     assert found["statements"][0]["engine"] == "DuckDB"
     assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
     assert "No workload" in run("advise", data).stdout
+    both = run("advise", data, "--no-sample", "--sample-rows", "50")
+    assert both.returncode == 2 and "exclude each other" in both.stderr
 
 
 def test_advise_names_a_workload_that_cannot_be_read(data, tmp_path_factory):
