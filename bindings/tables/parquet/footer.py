@@ -19,10 +19,15 @@ import pyarrow.parquet as pq
 from skipstone.bindings.tables.files import UNKNOWN, Ints
 from skipstone.bindings.tables.identity import FileIdentity
 from skipstone.bindings.tables.parquet import thrift
-from skipstone.bindings.tables.parquet.heads import MAGIC, Head, Heads, parse_footer
+from skipstone.bindings.tables.parquet.heads import (
+    MAGIC,
+    Head,
+    Heads,
+    parse_footer,
+    physical_type_of,
+)
 from skipstone.bindings.tables.parquet.page_locations import page_locations_in_python
 from skipstone.bindings.tables.parquet.pages.ranges import Ranges
-from skipstone.bindings.tables.parquet.thrift import Fields, ThriftError, column_chunks
 from skipstone.ir.cached import cached_property
 from skipstone.kernels.decode import page_layout
 from skipstone.kernels.decode.footer_layout import Layout, is_compiled, layout_of
@@ -57,11 +62,6 @@ _read_by_python = 0
 KEPT_BYTES, MEMORY_PER_BYTE, MAX_KEPT = 1 << 12, 4, 1 << 24
 _recent: Final = LruCache[FileIdentity, "ParsedFooter"](MAX_KEPT)
 READ_ERRORS: Final = (OSError, pa.ArrowException, ValueError)  # how pyarrow refuses a footer
-# Parquet's types by number.
-PHYSICAL_TYPES: Final = (
-    "BOOLEAN", "INT32", "INT64", "INT96", "FLOAT", "DOUBLE", "BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY",
-)  # fmt: skip
-VALUE_SIZES: Final = (1, 4, 8, 12, 4, 8, 0)  # bytes of a value of each type; 0 is any number
 
 
 class ParsedFooter:
@@ -158,12 +158,19 @@ class ParsedFooter:
             return self._slots_of_pages()
         if _read_by_python > MAX_PYTHON:
             return None
-        found = page_locations_in_python(self.data.tobytes())
+        try:
+            return self._located_in(thrift.read_struct(self.data.tobytes()))
+        except thrift.ThriftError:
+            return None
+
+    def _located_in(self, whole: thrift.Fields) -> Ints | None:
+        """Return `page_locations`, found in the parsed footer."""
+        found = page_locations_in_python(whole)
         if found is None:
             return None
+        self._blooms = found.blooms
         if self._layout is None:
             self.head = self.head.with_orders(found.orders)
-        self._blooms = found.blooms
         return found.slots
 
     @property
@@ -219,14 +226,21 @@ class ParsedFooter:
         )
 
     @cached_property
-    def chunks(self) -> list[list[Fields]]:
+    def chunks(self) -> list[list[thrift.Fields]]:
         """The fields of the column chunks, per row group; empty if they cannot be read safely."""
+        global _read_by_python
         try:
-            return column_chunks(self.data.tobytes())
-        except ThriftError:
+            whole = thrift.read_struct(self.data.tobytes())
+            found = thrift.column_chunks(whole)
+        except thrift.ThriftError:
             return []
+        # Python locates the pages, too: parsing the footer again would take longer.
+        if not self.is_page_located and _read_by_python + len(self.data) <= MAX_PYTHON:
+            _read_by_python += len(self.data)
+            self.__dict__["page_locations"] = self._located_in(whole)
+        return found
 
-    def chunk(self, group: int, column: int) -> Fields:
+    def chunk(self, group: int, column: int) -> thrift.Fields:
         """Return the fields of one column chunk; empty if they are unknown."""
         groups = self.chunks
         return groups[group][column] if group < len(groups) and column < len(groups[group]) else {}
@@ -280,7 +294,7 @@ class ParsedFooter:
         if (
             chunk.get(thrift.TYPE) != number
             or not isinstance(stats, dict)
-            or (thrift.UNENCODED in sizes and PHYSICAL_TYPES[number] != "BYTE_ARRAY")
+            or (thrift.UNENCODED in sizes and self.head.physical[column][0] != "BYTE_ARRAY")
         ):
             return False
         bounds = [
@@ -307,12 +321,6 @@ def locate_pages_together(footers: Iterable[ParsedFooter]) -> None:
             new, page_layout.all_page_slots([f.data for f in new]), strict=True
         ):
             footer.set_page_slots(found)
-
-
-def physical_type_of(physical: str, length: int) -> tuple[int, int]:
-    """Return Parquet's number of a type, and the bytes of a value; 0 is any number of bytes."""
-    number = PHYSICAL_TYPES.index(physical)
-    return number, length if physical == "FIXED_LEN_BYTE_ARRAY" else VALUE_SIZES[number]
 
 
 def read_footer(

@@ -24,7 +24,6 @@ from skipstone.bindings.tables.parquet.file_schemas import BloomLocation, FileSc
 from skipstone.bindings.tables.parquet.footer import (
     READ_ERRORS,
     ParsedFooter,
-    physical_type_of,
 )
 from skipstone.bindings.tables.parquet.footer_blocks import (
     ChunkFlags,
@@ -33,7 +32,7 @@ from skipstone.bindings.tables.parquet.footer_blocks import (
     joined,
 )
 from skipstone.bindings.tables.parquet.footers import Footer, is_worth_loop
-from skipstone.bindings.tables.parquet.heads import Head, Heads
+from skipstone.bindings.tables.parquet.heads import Head, Heads, physical_type_of
 from skipstone.ir.arrow import arrow_of
 from skipstone.ir.cached import cached_property
 from skipstone.ir.node import Path, is_part

@@ -36,6 +36,11 @@ TRUSTED_WRITERS: Final = re.compile(
     r"parquet-mr version 1\.\d\d\.\d|(?!.*parquet-(mr|cpp))",
     re.DOTALL,
 )
+# Parquet's types by number.
+PHYSICAL_TYPES: Final = (
+    "BOOLEAN", "INT32", "INT64", "INT96", "FLOAT", "DOUBLE", "BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY",
+)  # fmt: skip
+VALUE_SIZES: Final = (1, 4, 8, 12, 4, 8, 0)  # bytes of a value of each type; 0 is any number
 
 
 class Head:
@@ -287,3 +292,9 @@ def _as_in_spark(field: pa.Field, stored: Iterator[tuple[str, str]]) -> pa.Field
     if t == pa.binary() and kinds == [("BYTE_ARRAY", "ENUM")]:
         return field.with_metadata({**(field.metadata or {}), ENUM: b""})
     return field
+
+
+def physical_type_of(physical: str, length: int) -> tuple[int, int]:
+    """Return Parquet's number of a type, and the bytes of a value; 0 is any number of bytes."""
+    number = PHYSICAL_TYPES.index(physical)
+    return number, length if physical == "FIXED_LEN_BYTE_ARRAY" else VALUE_SIZES[number]

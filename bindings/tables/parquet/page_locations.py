@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from skipstone.bindings.tables.parquet.thrift import ThriftError, read_struct
+from skipstone.bindings.tables.parquet.thrift import Fields, ThriftError
 from skipstone.kernels.decode import footer_loops as at
 from skipstone.kernels.decode import page_layout as layout
 
@@ -42,14 +42,13 @@ class PageLocations(NamedTuple):
     blooms: dict[tuple[int, int], tuple[int, int | None]]
 
 
-def page_locations_in_python(footer: bytes) -> PageLocations | None:
+def page_locations_in_python(whole: Fields) -> PageLocations | None:
     """Return where the pages and indexes of a footer's column chunks lie; None if it is damaged.
 
     Args:
-        footer: FileMetaData in Thrift's compact protocol.
+        whole: FileMetaData.
     """
     try:
-        whole = read_struct(footer)
         groups, orders = _list(whole.get(ROW_GROUPS)), _list(whole.get(COLUMN_ORDERS, []))
         chunks = [[_slots(chunk) for chunk in _list(group.get(COLUMNS))] for group in groups]
         blooms = {

@@ -163,17 +163,18 @@ LIST_ITEMS: Final[tuple[dict[int, type], ...]] = (
 Fields = dict[int, Any]
 
 
-def column_chunks(footer: bytes) -> list[list[Fields]]:
-    """Read the metadata of a footer's column chunks.
+def column_chunks(whole: Fields) -> list[list[Fields]]:
+    """Return the metadata of a footer's column chunks.
+
+    Args:
+        whole: FileMetaData.
 
     Returns:
         The fields of ColumnMetaData, per row group and column; no fields for encrypted chunks.
 
     Raises:
-        ThriftError: the bytes are not a Parquet footer, or Arrow's reader might read them
-            differently.
+        ThriftError: it is not a Parquet footer, or Arrow's reader might read it differently.
     """
-    whole = read_struct(footer)
     _check_lists(whole, LIST_ITEMS[0])
     out = []
     for group in whole.get(ROW_GROUPS, []):

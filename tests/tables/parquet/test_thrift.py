@@ -30,7 +30,7 @@ def footer(tmp_path_factory):
 def test_reads_a_footer(footer):
     assert [
         [[c[STATISTICS][f] for f in (MIN_EXACT, MAX_EXACT)] for c in group]
-        for group in column_chunks(footer)
+        for group in column_chunks(read_struct(footer))
     ] == [[[True, True]] * 3] * 2
     assert read_struct(footer)[3] == 2  # num_rows
 
@@ -44,7 +44,7 @@ def test_mutated_footers(footer):
             if data:
                 data[rng.randrange(len(data))] = rng.randrange(256)
         try:
-            column_chunks(bytes(data))
+            column_chunks(read_struct(bytes(data)))
         except ThriftError:
             refused += 1
     assert refused > 500

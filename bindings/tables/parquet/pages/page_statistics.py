@@ -19,8 +19,8 @@ from skipstone.bindings.tables.files import Ints
 from skipstone.bindings.tables.parquet import thrift
 from skipstone.bindings.tables.parquet.column_chunks import bound_array, chunk_bounds
 from skipstone.bindings.tables.parquet.encodings import Encoding, encoding_of
-from skipstone.bindings.tables.parquet.footer import ParsedFooter, physical_type_of
-from skipstone.bindings.tables.parquet.heads import Head
+from skipstone.bindings.tables.parquet.footer import ParsedFooter
+from skipstone.bindings.tables.parquet.heads import Head, physical_type_of
 from skipstone.bindings.tables.parquet.pages.chunk_pages import Chunk, Pages
 from skipstone.bindings.tables.parquet.pages.ranges import Ranges
 from skipstone.bindings.tables.parquet.thrift import ThriftError, read_struct
