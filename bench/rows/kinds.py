@@ -71,6 +71,16 @@ QUESTIONS: Final = {
         "list_max(items) > 995",
     ),
     "filter by a map's value": Asked(("id",), "tags['k1'] > 0.999", None),
+    "one list that holds a value": Asked(
+        ("id",), "array_contains(items, 4321L)", lambda pl: pl.col("items").list.contains(4321),
+        "list_contains(items, 4321)", lake="lists",
+    ),
+    "one list that holds a struct": Asked(
+        ("id",), "exists(lines, v -> v.sku = 's004321')",
+        lambda pl: pl.col("lines").list.eval(pl.element().struct.field("sku") == "s004321")
+        .list.any(),
+        "len(list_filter(lines, lambda v: v.sku = 's004321')) > 0", lake="lists",
+    ),
     "filter by categories": Asked(
         ("id", "c"), "c = 'w03' AND x < 100000",
         lambda pl: (pl.col("c").cast(pl.String) == "w03") & (pl.col("x") < 100_000),
@@ -152,6 +162,7 @@ def write(folder: Path, rows: int, folders: int) -> None:
     flat = flat.append_column("flag", pa.array(r.random(rows) < 0.5))
     (folder / "group").mkdir()
     pq.write_table(flat, folder / "group" / "a.parquet", row_group_size=rows)
+    _write_lists(folder / "lists", folders // 4 + 1, max(rows // 100, 1))
     _write_files(folder / "small", 10 * folders, 1000, 0)
     _write_files(folder / "wide", folders // 4 + 1, 200, 5 * folders)
     for i in range(folders):
@@ -160,6 +171,20 @@ def write(folder: Path, rows: int, folders: int) -> None:
         n = max(rows // folders, 1)
         part = {"id": np.arange(n) + i * n, "k": r.integers(0, 1000, n), "v": r.random(n)}
         pq.write_table(pa.table(part), own / "a.parquet")
+
+
+def _write_lists(folder: Path, files: int, rows: int) -> None:
+    """Write files of orders: the numbers and the lines of each are near those of its neighbours."""
+    folder.mkdir()
+    offsets = pa.array(2 * np.arange(rows + 1, dtype=np.int32))
+    for i in range(files):
+        order = np.arange(rows) + i * rows
+        numbers = pa.array(np.repeat(order, 2))
+        sku = pa.array([f"s{n:06}" for n in np.repeat(order, 2).tolist()])
+        lines = pa.StructArray.from_arrays([sku, pa.array(np.tile([1, 2], rows))], ["sku", "qty"])
+        items, lines = (pa.ListArray.from_arrays(offsets, part) for part in (numbers, lines))
+        part = pa.table({"id": order, "items": items, "lines": lines})
+        pq.write_table(part, folder / f"{i:04}.parquet")
 
 
 def _write_files(folder: Path, files: int, rows: int, columns: int) -> None:
@@ -177,7 +202,7 @@ def _own(folder: Path, q: Asked) -> pa.Table:
     scan: Any = ss.scan_hive if q.lake == "folders" else ss.scan_parquet
     first = {name: value for name, value in (("order_by", q.order), ("limit", q.limit)) if value}
     with ss.config.override(keep_matches=False), warnings.catch_warnings():
-        warnings.simplefilter("ignore", ss.SkipstoneWarning)  # no statistics bound lists
+        warnings.simplefilter("ignore", ss.SkipstoneWarning)  # conditions that cannot prune
         table = scan(str(folder / q.lake))
         return table.plan(q.where or None, columns=list(q.columns) or None, **first).to_arrow()
 
