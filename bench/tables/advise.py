@@ -151,8 +151,10 @@ def _measure(case: Case, folder: Path, report: Report) -> None:
     total = table.plan().sizes.total
     assert total.bytes is not None
     found: dict[tuple[str, ...], int] = {}
-    for source, sample in (("statistics", False), ("a sample", True)):
+    for source, sample in (("statistics", False), ("a sample", None)):  # None is the default
         advice = table.advise(case.workload, sample=sample)
+        if (advice.source == "statistics") != (source == "statistics"):
+            raise ValueError(f"{case.name}: expected {source}; it used {advice.source}")
         if advice.unread:
             raise ValueError(f"{case.name}: unread: {advice.unread}")
         tried = [e for e in advice.candidates if e.runnable]
