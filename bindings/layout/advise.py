@@ -26,7 +26,7 @@ from skipstone.bindings.layout.simulate import ROWS_PER_CONTAINER, Layout
 from skipstone.bindings.layout.statements import Statement, statements_for
 from skipstone.bindings.layout.workload import Query, Workload, workload_of
 from skipstone.bindings.predicates.predicate import PruningPredicate
-from skipstone.ir.errors import PredicateError, SourceError, counted
+from skipstone.ir.errors import PredicateError, SkipstoneError, counted
 from skipstone.ir.node import Path, columns_of, show_path, sql_path
 from skipstone.ir.types import Leaf, leaves_of, to_axis
 
@@ -142,6 +142,8 @@ def _rows(plan: Plan, leaves: Sequence[Leaf], wanted: int | None) -> tuple[Rows,
         SourceError: a sample was asked for, and a file can no longer be read.
     """
     why = ""
+    if not leaves:
+        wanted = 0  # no column of the workload could be a key
     if wanted is None:
         size = sample_bytes(plan, leaves)
         if size is None:
@@ -151,7 +153,7 @@ def _rows(plan: Plan, leaves: Sequence[Leaf], wanted: int | None) -> tuple[Rows,
         else:
             try:
                 return sample_rows(plan, leaves, ROWS), ""
-            except SourceError as e:
+            except SkipstoneError as e:  # statistics alone need no readable rows
                 why = str(e)
     elif wanted:
         return sample_rows(plan, leaves, wanted), ""

@@ -69,6 +69,13 @@ def test_rows_are_sampled_if_that_is_cheap(tmp_path, monkeypatch):
         table.advise(WORKLOAD, sample=True)
 
 
+@pytest.mark.parametrize("sample", [None, True, False])
+def test_columns_without_an_order_are_not_sampled(sample, tmp_path):
+    pq.write_table(pa.table({"a": [[1], [2]]}), tmp_path / "t.parquet")
+    advice = ss.scan_parquet(tmp_path).advise(["array_contains(a, 3)"], sample=sample)
+    assert advice.source == "statistics" and advice.best is None
+
+
 def test_predictions_hold_when_the_rows_are_sorted(table, tmp_path):
     for sample in (False, True):
         advice = table.advise(WORKLOAD, sample=sample)
