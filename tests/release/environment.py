@@ -52,9 +52,18 @@ class Environment:
         """
         return self._call([self.folder / "bin" / program, *arguments], cwd, fails)
 
+    def type_in(self, line: str, cwd: Path) -> str:
+        """Run a line of the shell where the environment is active, and return what it printed.
+
+        Raises:
+            CommandFailed: it failed.
+        """
+        return self._call(["sh", "-c", line], cwd)
+
     def _call(self, command: Sequence[str | Path], cwd: Path, fails: bool = False) -> str:
         settings = {k: v for k, v in os.environ.items() if k not in HIDDEN}
         settings |= {"COLUMNS": "100", "PYTHONUTF8": "1"}
+        settings["PATH"] = os.pathsep.join([str(self.folder / "bin"), os.environ["PATH"]])
         done = subprocess.run(
             command, cwd=cwd, env=settings, text=True, check=False, capture_output=True
         )  # fmt: skip

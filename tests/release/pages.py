@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 from pathlib import Path
 
 from tests.release.artifacts import ROOT
@@ -49,8 +48,7 @@ def run_page(environment: Environment, name: str, cwd: Path) -> str:
     environment.run("python", script, cwd=cwd)
     shown = commands(page)
     for command, expected in shown:
-        program, *arguments = shlex.split(command)
-        told = environment.run(program, *arguments, cwd=cwd)
+        told = environment.type_in(command, cwd)
         assert shows(told, expected), f"{command}\n{told}\nexpected:\n{expected}"
     return f"{name}: {len(python)} of {len(blocks(page))} blocks, {len(shown)} commands"
 

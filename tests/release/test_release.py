@@ -1,7 +1,9 @@
 """The fast part of `make release-check`: version, readme, metadata, changelog, pages."""
 
 import re
+import sys
 from email.message import Message
+from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
@@ -10,6 +12,7 @@ from packaging.version import Version
 import hatch_build
 import skipstone as ss
 from tests.release import artifacts, pages, pythons
+from tests.release.environment import Environment
 
 ROOT = artifacts.ROOT
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -106,3 +109,8 @@ def test_pythons_that_are_absent_are_left_out():
 def test_a_page_shows_a_part_of_the_output():
     assert pages.shows("title \n| a |\n| b |\nin 3 ms\n", "| a |\n| b |\n")
     assert not pages.shows("| a |\n| c |\n", "| a |\n| b |\n")
+
+
+def test_commands_of_pages_may_be_pipelines():
+    here = Environment(Path(sys.prefix), "", lowest=False)
+    assert here.type_in("python --version | wc -l", ROOT).strip() == "1"
