@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -25,6 +25,8 @@ COLOURS: Final = {
     "whole": "#15803d",
 }
 WIDTH: Final = 9.0  # inches
+LEAST: Final = 0.05  # of a row of conjuncts, for containers of a cell that are read
+GROUPED: Final = "{x:,.0f}"  # 12345 becomes 12,345
 # Matplotlib's dates end with the years 1 and 9999.
 DATES: Final = (-62135596800000.0, 253402300799000.0)
 MILLISECONDS_PER_YEAR: Final = 31556952000
@@ -119,6 +121,7 @@ def _depth(ax: Axes, column: dict[str, Any], picture: dict[str, Any]) -> None:
     _value_axis(ax.xaxis, ax.set_xlim, column)
     ax.tick_params(labelbottom=False, bottom=False)
     ax.yaxis.set_major_locator(MaxNLocator(3, integer=True))
+    ax.yaxis.set_major_formatter(GROUPED)
 
 
 def _ranges(ax: Axes, column: dict[str, Any], picture: dict[str, Any]) -> None:
@@ -165,8 +168,9 @@ def _ranges(ax: Axes, column: dict[str, Any], picture: dict[str, Any]) -> None:
         for margin, name in enumerate(margins["names"])
     ]
     notes += [f"{column['open']:,} with an open end"] if column["open"] else []
-    zone = " (UTC)" if axis["zoned"] else ""
-    ax.set_xlabel("\n".join([f"{column['name']}{zone}", *notes]), color=FAINT)
+    about = " (in order, not to scale)" if axis["kind"] == "rank" else ""
+    about = " (UTC)" if axis["zoned"] else about
+    ax.set_xlabel("\n".join([f"{column['name']}{about}", *notes]), color=FAINT)
 
 
 def _rectangles(ax: Axes, sides: tuple[Any, Any, Any, Any], colour: str) -> None:
@@ -195,8 +199,7 @@ def _strip(ax: Axes, strip: dict[str, Any], picture: dict[str, Any]) -> None:
     texts = [shorten(row["text"], 110) for row in strip["rows"]]
     for y, (text, parts) in enumerate(zip([*texts, "together"], rows, strict=True)):
         low = np.full(len(start), y + 0.45)
-        for counts, colour in parts:
-            part = 0.5 * np.array(counts, np.float64) / size
+        for part, (_, colour) in zip(_heights(parts, size), parts, strict=True):
             _rectangles(ax, (start, start + size, low - part, low), colour)
             low = low - part
         ax.text(0, y - 0.12, text.replace("$", r"\$"), fontsize=8, va="bottom")
@@ -205,7 +208,24 @@ def _strip(ax: Axes, strip: dict[str, Any], picture: dict[str, Any]) -> None:
     ax.set_ylim(len(rows) - 0.4, -0.5)
     ax.set_xlim(0, max(1, picture["n"]))
     ax.set_title("What each conjunct rules out", fontweight="bold")
+    ax.xaxis.set_major_formatter(GROUPED)
     ax.set_xlabel(f"{picture['unit']} in table order", color=FAINT)
+
+
+def _heights(parts: Sequence[tuple[Any, str]], size: Any) -> Any:
+    """Return the heights of a row's parts, of 0.5 together, shape (parts, cells).
+
+    They are in proportion, but none that is read is too low to see.
+    """
+    if not parts:
+        return ()
+    counts = np.array([counts for counts, _ in parts], np.float64)
+    heights = 0.5 * counts / size
+    read = np.array([colour in (COLOURS["filter"], COLOURS["whole"]) for _, colour in parts])
+    heights = np.where(read[:, None] & (counts > 0), np.maximum(heights, LEAST), heights)
+    excess = np.maximum(heights.sum(0) - 0.5, 0)
+    heights[heights.argmax(0), np.arange(heights.shape[1])] -= excess
+    return heights
 
 
 def _boxes(ax: Axes, boxes: dict[str, Any], picture: dict[str, Any]) -> None:

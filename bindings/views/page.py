@@ -17,6 +17,8 @@ read, these are drawn higher, so that they can be seen.</li>
 <li>If there are many containers, one bar represents all that have similar bounds and the same
 verdict. It leans from the first of them to the last.</li>
 <li>A bar that fades out at the edge has an open end: that bound is unknown or infinite.</li>
+<li>A cell of the conjuncts that represents many containers is divided in proportion, but parts
+that are read are drawn at least 2 pixels high.</li>
 <li>The depth is the number of ranges that hold the same value. The more ranges overlap at the
 values of a condition, the more must be read. Containers without bounds are not counted.</li>
 <li>Wheel, drag or <kbd>+</kbd> <kbd>-</kbd> zoom, <kbd>←</kbd> <kbd>→</kbd> move,

@@ -1,6 +1,7 @@
 "use strict";
 // The view of conjuncts by containers.
 const strip = { canvas: $("strip"), laid: [] };
+const LEAST = 2; // pixels of a cell for containers that are read
 strip.draw = () => {
   const s = data.strip, n = s.start.length;
   const rows = s.rows.length + 1, rowHeight = 26, cellHeight = rowHeight - 8;
@@ -11,15 +12,28 @@ strip.draw = () => {
   const cell = (k, y, parts) => {
     const from = x1 + k * step, to = x1 + (k + 1) * step;
     const left = Math.floor(from), cellWidth = step > 4 ? step - 1 : Math.ceil(to) - left;
-    // Parts of a cell lie one above the other, in proportion.
+    // Parts of a cell lie one above the other, in proportion; none that is read is too low to see.
+    const heights = parts.map(
+      ([share, , read]) => Math.max(share * cellHeight, read && share > 0 ? LEAST : 0),
+    );
+    const excess = heights.reduce((a, b) => a + b) - cellHeight;
+    if (excess > 0) heights[heights.indexOf(Math.max(...heights))] -= excess;
     let at = y;
-    for (const [share, colour] of parts) {
+    parts.forEach(([, colour], p) => {
       ctx.fillStyle = colour;
-      ctx.fillRect(left, at, cellWidth, share * cellHeight);
-      at += share * cellHeight;
+      ctx.fillRect(left, at, cellWidth, heights[p]);
+      at += heights[p];
+    });
+  };
+  // Draw a row. Cells overlap where they are narrow; those with parts that are read lie above.
+  const drawRow = (row, y, partsOf) => {
+    const cells = Array.from({ length: n }, (_, k) => [k, partsOf(k)]);
+    const isRead = ([, parts]) => parts.some(([share, , read]) => read && share > 0);
+    for (const [k, parts] of cells.filter((c) => !isRead(c))) cell(k, y, parts);
+    for (const [k, parts] of cells.filter(isRead)) cell(k, y, parts);
+    for (const [k] of cells) {
+      strip.laid.push({ k, x1: x1 + k * step, x2: x1 + (k + 1) * step, y, h: cellHeight, row });
     }
-    const row = Math.round((y - 4) / rowHeight);
-    strip.laid.push({ k, x1: from, x2: to, y, h: cellHeight, row });
   };
   s.rows.forEach((row, r) => {
     const group = conjunctGroups.find((g) => data.groups[g].conjunct === r);
@@ -27,24 +41,22 @@ strip.draw = () => {
     const never = own ? colourOf(group) : colours["--never"];
     ctx.font = MONO;
     write(ctx, clip(ctx, row.text, wide - 24), 0, r * rowHeight + 13, "left", "--text");
-    for (let k = 0; k < n; k++) {
+    drawRow(r, r * rowHeight + 4, (k) => {
       const all = stripSize(k);
-      cell(k, r * rowHeight + 4, [
-        [row.always[k] / all, colours["--always"]],
-        [1 - (row.always[k] + row.never[k]) / all, colours["--maybe"]],
-        [row.never[k] / all, never],
-      ]);
-    }
+      return [
+        [row.always[k] / all, colours["--always"], true],
+        [(all - row.always[k] - row.never[k]) / all, colours["--maybe"], true],
+        [row.never[k] / all, never, false],
+      ];
+    });
   });
   ctx.font = BOLD;
   const y = (rows - 1) * rowHeight + 8;
   write(ctx, "together", 0, y + 9, "left", "--text");
   ctx.font = FONT;
   const order = [...drawOrder].reverse();
-  for (let k = 0; k < n; k++) {
-    const shareOf = (g) => (state.hidden.has(g) ? 0 : s.whole[g][k] / stripSize(k));
-    cell(k, y, order.map((g) => [shareOf(g), colourOf(g)]));
-  }
+  const shareOf = (g, k) => (state.hidden.has(g) ? 0 : s.whole[g][k] / stripSize(k));
+  drawRow(rows - 1, y, (k) => order.map((g) => [shareOf(g, k), colourOf(g), isKept(g)]));
   const foot = rows * rowHeight + 22;
   write(ctx, "first " + one, x1, foot);
   write(ctx, "last", x2, foot, "right");

@@ -240,6 +240,32 @@ def test_columns_strip_and_rectangles(page, tmp_path):
         assert tip(page).startswith(title)
 
 
+def test_the_strip_shows_few_containers_that_are_read(page, tmp_path):
+    """A cell stands for 400 files, of which one may be read: a 22nd of a pixel."""
+    opened(page, tmp_path, Map(plan_of(200_000)))
+    unseen, cells = page.run(
+        "const d = skipstoneMap.data, s = d.strip, rows = s.rows.length;"
+        "const canvas = document.getElementById('strip'), wide = canvas.width;"
+        "const pixels = canvas.getContext('2d').getImageData(0, 0, wide, canvas.height).data;"
+        "const kept = [...d.groups.keys()].filter((g) => d.groups[g].decision !== 'pruned');"
+        "const read = [[0xd9, 0x77, 0x06].join(), [0x15, 0x80, 0x3d].join()];"
+        "const found = skipstoneMap.strip.laid.filter("
+        "  (b) => b.row === rows && kept.some((g) => s.whole[g][b.k] > 0));"
+        "const from = (x, y) => 4 * (y * wide + x);"
+        "const colour = (x, y) => [...pixels.slice(from(x, y), from(x, y) + 3)].join();"
+        "const seen = (b) => [...Array(b.h).keys()].some("
+        "  (k) => read.includes(colour(Math.floor((b.x1 + b.x2) / 2), b.y + k)));"
+        "return [found.filter((b) => !seen(b)).length, found.length]"
+    )
+    assert cells > 20 and unseen == 0
+
+
+def test_buttons_of_columns_stand_at_the_edge(page, tmp_path):
+    opened(page, tmp_path, Map(plan_over(plan_of(100).table.statistics, None), ["x", "day"]))
+    left = "document.querySelector('{} button').getBoundingClientRect().left"
+    assert page.run(f"return {left.format('#columns')} - {left.format('#legend')}") == 0
+
+
 def test_dark_and_light(page, tmp_path):
     colours = {}
     for dark in (False, True):

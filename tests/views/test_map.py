@@ -181,6 +181,45 @@ def test_a_figure_of_many():
     assert figure.get_suptitle().startswith("549 of 5,000 files are read\n")
 
 
+def test_a_figure_shows_few_containers_that_are_read():
+    """Of the 200 files of a cell, one is read: its part of the strip is seen all the same."""
+    pytest.importorskip("matplotlib")
+    low = np.arange(100_000)
+    bounds = {"x": {"min": low, "max": low, "null_count": 0 * low}}
+    stats = ss.Statistics.from_dict(bounds, pa.schema([("x", pa.int64())]), row_count=[1] * 100_000)
+    figure = Map(plan_over(stats, "x = 5"), ["x"]).plot()
+    (strip,) = [ax for ax in figure.axes if "conjunct" in ax.get_title(loc="left")]
+    heights = {
+        hex_of(drawn): max(np.ptp(path.vertices[:, 1]) for path in drawn.get_paths())
+        for drawn in strip.collections
+        if drawn.get_paths()
+    }
+    assert heights["#15803d"] >= 0.05
+    assert heights["#c3c9d0"] == pytest.approx(0.5)
+    strip.figure.canvas.draw()
+    assert [t.get_text() for t in strip.get_xticklabels()][1] == "20,000"
+    assert strip.xaxis.get_offset_text().get_text() == ""
+
+
+def hex_of(drawn):
+    """Return the colour of a drawn collection, as #rrggbb."""
+    from matplotlib.colors import to_hex
+
+    return to_hex(drawn.get_facecolor()[0])
+
+
+def test_numbers_and_ranks_of_a_figure_read_as_on_the_page():
+    pytest.importorskip("matplotlib")
+    n = 12_000
+    stats = ss.Statistics.from_dict(
+        {"s": {"min": ["a", "b"] * (n // 2), "max": ["c"] * n}}, pa.schema([("s", pa.string())])
+    )
+    depth, ranges = Map(plan_over(stats, None), ["s"]).plot().axes[:2]
+    depth.figure.canvas.draw()
+    assert "5,000" in [t.get_text() for t in depth.get_yticklabels()]
+    assert ranges.get_xlabel() == "s (in order, not to scale)"
+
+
 def test_the_command(folder):
     target = folder / "map.html"
     result = run(
