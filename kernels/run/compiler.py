@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import os
 import threading
+import time
 import warnings
 from collections.abc import Callable, Hashable
 from typing import Any, Final, NamedTuple, TypeVar
@@ -112,6 +113,16 @@ def count_use(shape: Shape, containers: int, compile_now: Callable[[Shape], Any]
         _counted[shape] = total
         if len(_counted) > MAX_COUNTED:
             del _counted[next(iter(_counted))]
+
+
+def wait(seconds: float) -> bool:
+    """Wait until nothing is compiled in the background; return False if that takes longer."""
+    end = time.monotonic() + seconds
+    while _running:
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.01)
+    return True
 
 
 def _operations(shape: Shape) -> int:

@@ -2,11 +2,14 @@
 
 import importlib.util
 import sys
+import threading
 
+import pyarrow as pa
 import pytest
 
 import skipstone as ss
 from skipstone.bindings.shell import demo
+from skipstone.kernels.run import compiler
 
 duckdb = pytest.importorskip("duckdb")
 
@@ -81,3 +84,31 @@ def test_different_rows_are_reported(folder, monkeypatch):
     monkeypatch.setattr(demo, "LINEITEM", {})
     with pytest.raises(SystemExit):
         demo.run(str(folder["flights"].parent), 0.01)
+
+
+def test_engines_are_measured_when_nothing_compiles(tmp_path):
+    """In a first run, kernels are compiled; that read files and took the time of all engines."""
+    done = threading.Event()
+    seen = []
+
+    def read():
+        if not seen:
+            compiler.compile_in_background("of a test", lambda _: done.wait(0.2) or done.set())
+        seen.append(done.is_set())
+        return pa.table({"x": [1]})
+
+    demo._measure(read)
+    assert seen == [False] + [True] * (len(seen) - 1)
+
+
+@pytest.mark.skipif(demo._bytes_read() is None, reason="the system does not count read bytes")
+def test_bytes_that_something_else_reads_are_not_counted(tmp_path):
+    other = tmp_path / "other"
+    other.write_bytes(bytes(1 << 20))
+    rounds = []
+
+    def read():
+        rounds.append(other.read_bytes() if len(rounds) in (1, 3) else None)
+        return pa.table({"x": [1]})
+
+    assert demo._measure(read)[2] < 1 << 16
