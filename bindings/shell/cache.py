@@ -115,6 +115,9 @@ def clear(kernels: bool, statistics: bool, statistics_dir: str | None) -> None:
             click.echo(f"{cache.name}: nothing removed: {cache.problem}", err=True)
             continue
         gone = clear_cache(cache)
+        if cache.folder is None and not (gone.entries or gone.in_use or gone.errors):
+            print(f"{cache.name}: nothing removed: no folder is set; name it with --statistics-dir")
+            continue
         where = f" from {_short(cache.folder)}" if cache.folder else ""
         entries = "1 entry" if gone.entries == 1 else f"{gone.entries:,} entries"
         print(f"{cache.name}: removed {entries}, {counted(gone.bytes, 'bytes')}{where}")

@@ -205,8 +205,8 @@ def explain(
 @paths_argument
 @click.option(
     "--column", "-c", multiple=True, metavar="NAME",
-    help="A column to draw; the first two are drawn against each other, too. "
-    "By default the columns of the condition.",
+    help="A column to draw; may be repeated. The first two are drawn against each other, too. "
+    "By default the columns of the condition; without one, those of partitions, or else the first.",
 )  # fmt: skip
 @click.option("--where", "-w", help=WHERE, metavar="SQL")
 @click.option(

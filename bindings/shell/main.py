@@ -19,6 +19,8 @@ from skipstone.ir.errors import SkipstoneError, SkipstoneWarning, UnknownColumn
 QUOTES: Final = """put text in single quotes: --where "city = 'Oslo'\""""
 # What precedes a value, and a bare word.
 BARE_WORD: Final = re.compile(r"(?:[=<>]|\b(?:IN\s*\(|LIKE\s))\s*[^\W\d]", re.IGNORECASE)
+# Arguments of Python that an error begins with -> the options that set them.
+OPTIONS: Final = {"version=": "--at", "columns=": "--column", "order_by": "--order-by"}
 # What we print beyond ASCII -> its form where the encoding lacks it.
 PLAIN: Final = {"├": "|", "└": "`", "│": "|", "─": "-", "→": "->", "…": "...", "–": "-"}
 
@@ -39,7 +41,7 @@ def main() -> None:
             warnings.showwarning = _show_warning
             app()
     except SkipstoneError as e:
-        text = f"{type(e).__name__}: {e}"
+        text = f"{type(e).__name__}: {_with_options(str(e))}"
         print(f"skipstone: {text}", file=sys.stderr)
         if isinstance(e, UnknownColumn) and _may_be_text(text):
             print(f"skipstone: {QUOTES}", file=sys.stderr)
@@ -68,6 +70,17 @@ def run() -> None:
             sys.exit(code)
         os._exit(code or 0)
     sys.exit(code)
+
+
+def _with_options(error: str) -> str:
+    """Return an error that begins with the name of an option, where it has that of an argument.
+
+    Example:
+        >>> _with_options("columns= names 'q'; the schema has 'x'.")
+        "--column names 'q'; the schema has 'x'."
+    """
+    first, space, rest = error.partition(" ")
+    return OPTIONS.get(first, first) + space + rest
 
 
 def _may_be_text(error: str) -> bool:

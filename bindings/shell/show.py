@@ -81,7 +81,7 @@ def show_plan(plan: Plan, scanned: float, planned: float, files: bool) -> None:
     if unlisted:
         click.echo(f"{counted(unlisted, 'folders')} not listed")
     click.echo(
-        f"scanned in {scanned * 1e3:.0f} ms, planned in {planned * 1e3:.1f} ms{counts}, "
+        f"scanned in {scanned * 1e3:,.1f} ms, planned in {planned * 1e3:,.1f} ms{counts}, "
         f"{counted(work.bytes, 'bytes')} read"
     )
     _warn(plan)

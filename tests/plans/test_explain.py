@@ -187,7 +187,7 @@ def test_stories_agree_with_the_plan(table):
 @pytest.mark.parametrize(
     ("container", "words"),
     [
-        ("nope.parquet", "the plan has no such file"),
+        ("nope.parquet", "the plan has no such file; its files are: "),
         ("part.parquet", "several files of the plan end so"),
         ("p=1/part.parquet:10", "the file has 10, from 0"),
         ("", "the plan has no such file"),

@@ -117,6 +117,8 @@ def test_no_caches_are_no_error(tmp_path, monkeypatch):
     monkeypatch.setenv("SKIPSTONE_CACHE_DIR", str(tmp_path / "none"))
     assert [c["entries"] for c in json.loads(run("info", "--json").stdout)] == [0, 0]
     assert run("clear", "--statistics-dir", str(tmp_path / "x")).stdout.count("removed 0") == 2
+    unset = "statistics: nothing removed: no folder is set; name it with --statistics-dir\n"
+    assert run("clear", "--statistics").stdout == unset
     assert not (tmp_path / "none").exists()
 
 

@@ -210,6 +210,9 @@ MISTAKES = [
     (["plan", "{data}", "-w", "WHERE x=1"], "does not begin with WHERE; write x=1"),
     (["plan", "{data}", "-w", "s = 'it's'"], "is never closed"),
     (["plan", "{data}", "-w", "q = abc"],   "put text in single quotes: --where"),
+    (["plan", "{data}", "--at", "1"],       "SourceError: --at applies to Delta and Iceberg"),
+    (["plan", "{data}", "--order-by", "q"], "UnknownColumn: --order-by names 'q'"),
+    (["check", "{data}", "-c", "q"],        "UnknownColumn: --column names 'q'"),
     (["demo", "--folder", "{file}/f"],      "cannot be made (NotADirectoryError"),
 ]  # fmt: skip
 

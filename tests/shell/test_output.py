@@ -1,6 +1,7 @@
 """The command prints in every encoding, shows a warning on one line, and knows -h."""
 
 import os
+import re
 import subprocess
 import sys
 
@@ -62,6 +63,11 @@ def test_a_condition_without_text_needs_no_quotes(file):
     assert "put text in single quotes" not in run("plan", file, "-w", "nosuch = 1").stderr
     assert "put text in single quotes" in run("plan", file, "-w", "nosuch = b").stderr
     assert "put text in single quotes" in run("plan", file, "-w", "nosuch IN (b)").stderr
+
+
+def test_times_of_a_plan_have_the_same_decimals(file):
+    said = start("plan", file, "-w", "x > 5").stdout.decode()
+    assert re.search(r"^scanned in [\d,]+\.\d ms, planned in [\d,]+\.\d ms, ", said, re.MULTILINE)
 
 
 def test_a_sample_has_rows(file):

@@ -142,7 +142,11 @@ def _find(plan: Plan, container: str) -> list[tuple[int, str, int | None]]:
     else:
         fitting = [p for p in paths if p.endswith("/" + named.lstrip("/"))]
     if len(fitting) != 1:
-        what = "several files of the plan end so" if fitting else "the plan has no such file"
+        what = (
+            "several files of the plan end so"
+            if fitting
+            else "the plan has no such file; its files are"
+        )
         some = fitting or paths
         more = f" and {len(some) - 3:,} more" if len(some) > 3 else ""
         shown = ", ".join(map(clip, some[:3])) + more
