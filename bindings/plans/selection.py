@@ -171,8 +171,19 @@ class Selection:
     @property
     def prunes_by(self) -> str:
         """What prunes, for display: "partition values", "column statistics", "nothing"."""
+        effects = self.dynamic.effects if self.dynamic is not None else ()
+        if not any(effect.pruned for effect in effects):
+            return self._condition_prunes_by
+        if self.cut is None and (self.predicate is None or self.predicate.always_true):
+            return "dynamic filters"
+        words = self._condition_prunes_by
+        return f"{words}{',' if ' and ' in words else ''} and dynamic filters"
+
+    @property
+    def _condition_prunes_by(self) -> str:
+        """What prunes besides dynamic filters, as in `prunes_by`."""
         if self.skipping in ("partition", "data") and self.predicate is not None:
-            if self.predicate.always_true and self.dynamic is None:
+            if self.predicate.always_true:
                 return "nothing"  # no part of the condition can
             if self.predicate.program.can_match == FALSE:
                 return "the condition, which is never TRUE"

@@ -106,6 +106,22 @@ def test_plans_say_what_prunes(table, where, words):
     assert f"pruned by: {words}" in repr(plan) and f"prunes by {words}" in plan.explain()
 
 
+#    condition, limit         what prunes
+WITH_KEYS = [
+    (None, None,              "dynamic filters"),
+    ("x > 0", None,           "column statistics and dynamic filters"),
+    ("x > 0", 5,              "the condition and the limit, and dynamic filters"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("where", "limit", "words"), WITH_KEYS)
+def test_plans_say_that_keys_prune(table, where, limit, words):
+    keys = ss.DynamicFilterCollector(["x"], table.schema)
+    keys.add(pa.table({"x": [3]}))
+    plan = table.plan(where, dynamic=[keys.finish()], limit=limit)
+    assert f"pruned by: {words}" in repr(plan) and f"prunes by {words}\n" in plan.explain()
+
+
 def test_statistics_without_bounds_of_elements(table):
     """Those of Delta and Iceberg tables have none."""
     p = ss.PruningPredicate("array_contains(l, 5) AND x > 3", table.schema)
