@@ -253,6 +253,12 @@ def test_html_escapes_and_loads_nothing(table):
         assert f"<h2>{heading}</h2>" in page
 
 
+def test_bars_of_the_page_have_a_heading_and_are_empty_where_nothing_is_left(table):
+    page = table.plan("x > 10000").explain(format="html")
+    assert page.count("<th>left</th>") == 2
+    assert '<div class="bar" title="0.0 % left"></div>' in page and "width: 0.00%" not in page
+
+
 def test_the_program_stands_behind_an_option(table):
     plan = table.plan("x > 5")
     assert "can match" not in plan.explain() and "can match" in plan.explain(program=True)

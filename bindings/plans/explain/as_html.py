@@ -93,7 +93,7 @@ def _container(one: ContainerExplanation) -> Iterator[str]:
 
 
 def _table(heading: tuple[str, ...], rows: list[tuple[str, ...]], bars: list[str]) -> str:
-    """Return a table; each row has a bar before its last cells."""
+    """Return a table; each row ends with a bar."""
     kinds = [' class="number"' if title else "" for title in heading]
     head = "".join(f"<th{k}>{escape(cell)}</th>" for k, cell in zip(kinds, heading, strict=True))
     body = "".join(
@@ -102,15 +102,14 @@ def _table(heading: tuple[str, ...], rows: list[tuple[str, ...]], bars: list[str
         + f"<td>{bar}</td></tr>"
         for row, bar in zip(rows, bars, strict=True)
     )
-    return f'<div class="scroll"><table><tr>{head}<th></th></tr>{body}</table></div>'
+    return f'<div class="scroll"><table><tr>{head}<th>left</th></tr>{body}</table></div>'
 
 
 def _bar(part: int, whole: int) -> str:
-    """Return a bar that shows how many containers are left."""
+    """Return a bar that shows how many containers are left; it is empty if none is."""
     share = 100 * part / whole if whole else 0
-    return (
-        f'<div class="bar" title="{share:.1f} % left"><div style="width: {share:.2f}%"></div></div>'
-    )
+    filled = f'<div style="width: {share:.2f}%"></div>' if part else ""
+    return f'<div class="bar" title="{share:.1f} % left">{filled}</div>'
 
 
 def _list(items: Iterable[str]) -> str:
