@@ -19,8 +19,16 @@ from skipstone.ir.errors import SkipstoneError, SkipstoneWarning, UnknownColumn
 QUOTES: Final = """put text in single quotes: --where "city = 'Oslo'\""""
 # What precedes a value, and a bare word.
 BARE_WORD: Final = re.compile(r"(?:[=<>]|\b(?:IN\s*\(|LIKE\s))\s*[^\W\d]", re.IGNORECASE)
-# Arguments of Python that an error begins with -> the options that set them.
-OPTIONS: Final = {"version=": "--at", "columns=": "--column", "order_by": "--order-by"}
+# Arguments of Python that an error names -> the options that set them.
+OPTIONS: Final = {
+    "version=": "--at", "columns=": "--column", "order_by": "--order-by",
+    "storage_options=": "--storage-option", "storage_options= or filesystem=": "--storage-option",
+}  # fmt: skip
+# They begin an error, or stand among its words; the folders of a path are never followed by these.
+ARGUMENT: Final = re.compile(
+    r"^(?:columns=|order_by)(?= )|(?<![\w/])version=(?=[' ])"
+    r"|(?<![\w/])storage_options=(?: or filesystem=)?(?=$|[ ;,])"
+)
 # What we print beyond ASCII -> its form where the encoding lacks it.
 PLAIN: Final = {"├": "|", "└": "`", "│": "|", "─": "-", "→": "->", "…": "...", "–": "-"}
 
@@ -73,14 +81,20 @@ def run() -> None:
 
 
 def _with_options(error: str) -> str:
-    """Return an error that begins with the name of an option, where it has that of an argument.
+    """Return an error with the names of options in place of those of arguments.
 
     Example:
         >>> _with_options("columns= names 'q'; the schema has 'x'.")
         "--column names 'q'; the schema has 'x'."
+        >>> _with_options("/t: version='new'; expected a number")
+        "/t: --at 'new'; expected a number"
     """
-    first, space, rest = error.partition(" ")
-    return OPTIONS.get(first, first) + space + rest
+
+    def option(found: re.Match[str]) -> str:
+        value = "" if found.string[found.end() :][:1] in ("", " ", ";", ",") else " "
+        return OPTIONS[found[0]] + value
+
+    return ARGUMENT.sub(option, error)
 
 
 def _may_be_text(error: str) -> bool:

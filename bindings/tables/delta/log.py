@@ -193,7 +193,10 @@ def version_at(
             f"{uri}: version={version!r}; expected a number, a time, its ISO text, or None"
         )
     if when.tzinfo is None:
-        raise SourceError(f"{uri}: version={version!r} names no time zone; add one, such as +00:00")
+        zoned = f"{when.isoformat()}+00:00"  # dates need a time before the zone
+        raise SourceError(
+            f"{uri}: version={str(version)!r} names no time zone; add one, such as {zoned!r}"
+        )
     return _version_as_of(listed, when, fs, uri)
 
 
