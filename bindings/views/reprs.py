@@ -245,9 +245,17 @@ def _end(array: Any, side: str, dtype: DType | None) -> str:
     if array is None:
         return ""
     try:
-        value = pc.min_max(array)[side].as_py()
-    except (pa.ArrowNotImplementedError, pa.ArrowInvalid, UnicodeDecodeError, OverflowError):
+        end = pc.min_max(array)[side]
+    except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
         return ""
+    try:
+        value = end.as_py()
+    except (pa.ArrowInvalid, UnicodeDecodeError):
+        return ""
+    except OverflowError:  # a day or time beyond the years of Python
+        if dtype is None or not isinstance(end, pa.TimestampScalar | pa.Date32Scalar):
+            return ""
+        return show_value(end.value, dtype)
     if value is None:
         return ""
     try:

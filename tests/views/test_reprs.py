@@ -124,6 +124,8 @@ def test_bounds_read_as_on_a_map():
         "t": pa.array([0], pa.timestamp("us", "UTC")),
         "r": pa.array([b"\x00\xff"]),
         "s": pa.array(["<b>"]),
+        "late": pa.array([2**62]).cast(pa.timestamp("us")),  # beyond the years of Python
+        "days": pa.array([2**30], pa.int32()).cast(pa.date32()),
     }
     schema = pa.schema([(name, values.type) for name, values in low.items()])
     stats = ss.Statistics.from_dict({name: {"min": v} for name, v in low.items()}, schema)
@@ -134,6 +136,8 @@ def test_bounds_read_as_on_a_map():
         "|t|TIMESTAMP|1970-01-01|",
         "|r|BINARY|X&#x27;00ff&#x27;|",
         "|s|STRING|&lt;b&gt;|",
+        "|late|TIMESTAMP_NTZ|4,611,686,018,427,387,904 us since 1970|",
+        "|days|DATE|1,073,741,824 days since 1970|",
     ):
         assert part in shown
 
