@@ -2,6 +2,7 @@
 
 import pathlib
 import re
+import sys
 
 import pandas as pd
 import polars as pl
@@ -56,6 +57,13 @@ def test_a_file_uri_never_opens_the_folder_of_a_shorter_name(tmp_path, name):
 def test_malformed_uris(where, message):
     with pytest.raises(ss.SourceError, match=message):
         ss.scan(where)
+
+
+def test_an_unknown_scheme_without_the_package_deltalake(monkeypatch):
+    monkeypatch.setitem(sys.modules, "deltalake.exceptions", None)
+    message = "no file system is known for gopher; expected one of abfs, .*, or one of deltalake's"
+    with pytest.raises(ss.SourceError, match=message):
+        ss.scan("gopher://host/t")
 
 
 def test_a_name_of_a_catalog_without_the_catalog():

@@ -296,10 +296,14 @@ def _file_system(uri: str, options: Mapping[str, str]) -> tuple[pafs.FileSystem,
         from deltalake.exceptions import DeltaError
         from deltalake.fs import DeltaStorageHandler
     except ModuleNotFoundError as e:
-        raise SourceError(
-            f"{uri}: reaching that storage needs the package deltalake: "
-            "pip install 'skipstone[delta]'"
-        ) from e
+        names = ", ".join(sorted(KNOWN))
+        needed = (
+            "reaching that storage needs the package deltalake"
+            if scheme in KNOWN
+            else f"no file system is known for {scheme}; expected one of {names}, or one of "
+            "deltalake's, which needs that package"
+        )
+        raise SourceError(f"{shown(uri)}: {needed}: pip install 'skipstone[delta]'") from e
     try:
         return pafs.PyFileSystem(DeltaStorageHandler(uri, dict(options))), ""
     except (DeltaError, OSError, ValueError, TypeError) as e:
