@@ -134,13 +134,15 @@ def _files(plan: Plan, target: int) -> list[str]:
 
 
 def shown_bytes(size: float) -> str:
-    """Return a size for display.
+    """Return a size for display: with three digits, or whole if it is a whole number of units.
 
     Example:
-        >>> shown_bytes(128 << 20), shown_bytes(900)
-        ('128 MiB', '900 bytes')
+        >>> shown_bytes(128 << 20), shown_bytes(1_153_434), shown_bytes(900)
+        ('128 MiB', '1.10 MiB', '900 bytes')
     """
     for unit, one in (("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
         if size >= one:
-            return f"{size / one:,.3g} {unit}" if size < 1000 * one else f"{size / one:,.0f} {unit}"
+            number = size / one
+            whole = number >= 999.5 or number.is_integer()
+            return f"{number:,.0f} {unit}" if whole else f"{number:#.3g}".rstrip(".") + f" {unit}"
     return f"{size:,.0f} bytes"
