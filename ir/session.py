@@ -29,6 +29,16 @@ class CannotJudge(Exception):
         return self._hint if isinstance(self._hint, str) else self._hint()
 
 
+def check_flag(name: str, value: object) -> None:
+    """Check an argument that switches something on or off.
+
+    Raises:
+        PredicateError: it is neither True nor False. Texts such as "no" would pass for True.
+    """
+    if value is not True and value is not False:
+        raise PredicateError(f"{name} is {value!r:.60}; expected True or False")
+
+
 class Settings(TypedDict):
     """The fields of a `Session` as keyword arguments of `PruningPredicate` and of `plan`."""
 
@@ -51,12 +61,8 @@ class Session:
     case_sensitive: bool = False
 
     def __post_init__(self) -> None:
-        if self.ansi is not True and self.ansi is not False:
-            raise PredicateError(f"ansi is {self.ansi!r}; expected True or False")
-        if self.case_sensitive is not True and self.case_sensitive is not False:
-            raise PredicateError(
-                f"case_sensitive is {self.case_sensitive!r}; expected True or False"
-            )
+        check_flag("ansi", self.ansi)
+        check_flag("case_sensitive", self.case_sensitive)
 
     @property
     def zone(self) -> dt.tzinfo:

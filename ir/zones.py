@@ -61,7 +61,6 @@ _OFFSET: Final = re.compile(
 )
 
 
-@functools.lru_cache(maxsize=64)
 def zone_of(name: str) -> dt.tzinfo:
     """Return a time zone by Spark's names: a region, `UTC`, or an offset such as `+05:30`.
 
@@ -73,6 +72,11 @@ def zone_of(name: str) -> dt.tzinfo:
             f"timezone is {name!r}; expected a region such as 'Europe/Berlin' "
             "or an offset such as '+01:00'"
         )
+    return _zone_of(name)
+
+
+@functools.lru_cache(maxsize=64)
+def _zone_of(name: str) -> dt.tzinfo:
     if name.upper() in ("UTC", "Z", "GMT", "UT", "ETC/UTC"):
         return dt.UTC
     if m := _OFFSET.fullmatch(name):

@@ -207,6 +207,8 @@ config: Final = Config()
 
 
 def _named(name: str) -> Setting[Any, Any]:
+    if not isinstance(name, str):
+        raise UnknownSetting(f"skipstone.config has no setting {name!r:.60}; expected a name")
     if name not in SETTINGS:
         import difflib
 

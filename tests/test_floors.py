@@ -28,6 +28,7 @@ ROOMS = (
     "shell",
 )
 SHARED = {
+    "arguments",
     "attributes",
     "bars",
     "hooks",

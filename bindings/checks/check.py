@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from skipstone.bindings.arguments import checked_names
 from skipstone.bindings.checks.claims import RefutedClaim, refuted_claims, refuted_rows
 from skipstone.bindings.checks.figures import RowFigures, figures_of
 from skipstone.bindings.progress import Track
@@ -160,7 +161,7 @@ def _chosen(plan: Plan, columns: Sequence[str] | None) -> list[Leaf]:
     leaves = leaves_of(plan.table.schema)
     if columns is None:
         return list(leaves.values())
-    named = [columns] if isinstance(columns, str) else columns
+    named = checked_names("columns", columns)
     return [leaf_named(name, leaves, "columns=") for name in named]
 
 

@@ -28,6 +28,7 @@ from skipstone.bindings.filters.state import (
 from skipstone.ir.errors import DynamicFilterError, unknown_column
 from skipstone.ir.session import CannotJudge, Session
 from skipstone.ir.types import from_arrow
+from skipstone.ir.zones import check_zone
 from skipstone.kernels.run import forks
 
 MAX_PENDING_BYTES: Final = 1 << 20  # bytes of keys that wait to be merged with the others
@@ -96,6 +97,7 @@ class DynamicFilterCollector:
         for name in names:
             if name not in schema.names:
                 raise unknown_column(name, schema.names, "columns=")
+        check_zone(timezone)
         safe = null_safe_names(null_safe, names)
         self._limits = limits_of(threshold, max_values, ranges, on_overflow)
         self._fields = KeyFields(

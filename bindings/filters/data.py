@@ -11,13 +11,13 @@ import pyarrow as pa
 
 from skipstone.bindings.filters.condition import domain_condition
 from skipstone.bindings.filters.domain import Domain
-from skipstone.bindings.filters.fields import KeyFields, row_count
+from skipstone.bindings.filters.fields import KeyFields, names_of_keys, row_count
 from skipstone.bindings.filters.keys import array_of, join_keys
 from skipstone.bindings.filters.state import CollectedKeys, union
 from skipstone.bindings.filters.tuples import Tuples, in_domain
 from skipstone.bindings.predicates.expr import Expr, col
 from skipstone.ir.cached import cached_property
-from skipstone.ir.errors import DynamicFilterError
+from skipstone.ir.errors import DynamicFilterError, unknown_column
 from skipstone.ir.session import CannotJudge, Session
 from skipstone.ir.simplify import FALSE, TRUE
 from skipstone.ir.types import DType, from_arrow
@@ -155,6 +155,9 @@ class DynamicFilterData:
 
         It is weaker: every row that matches by all columns also matches by these.
         """
+        names = names_of_keys(names, "names")
+        if unknown := [name for name in names if name not in self.fields]:
+            raise unknown_column(unknown[0], self.fields, "names=", "the keys are")
         if names not in self._parts:
             at = [self.fields.index(name) for name in names]
             own = self._fields
@@ -257,6 +260,10 @@ class DynamicFilterData:
             An expression for `PruningPredicate`, `plan(where=...)` and the like. For several keys
             it has one condition for each key by itself, so `plan(dynamic=...)` prunes more.
         """
+        if not isinstance(mapping, Mapping | None):
+            raise DynamicFilterError(
+                f"mapping is {mapping!r:.60}; expected names of keys -> names of columns"
+            )
         if not self.filtering:
             return Expr(TRUE)
         if self.state.rows is not None and not self.state.rows.num_rows:

@@ -46,13 +46,13 @@ class KeyFields:
             DynamicFilterError: the rows have more or fewer columns than there are keys.
         """
         if isinstance(rows, list | tuple):
-            wrong = next(
-                (r for r in rows if not isinstance(r, list | tuple) or len(r) != len(self.names)),
-                None,
-            )
-            if wrong is not None:
+            wrong = [
+                r for r in rows if not isinstance(r, list | tuple) or len(r) != len(self.names)
+            ]
+            if wrong:
                 raise DynamicFilterError(
-                    f"contains got the row {wrong!r}; expected tuples of ({', '.join(self.names)})"
+                    f"contains got the row {wrong[0]!r:.60}; "
+                    f"expected tuples of ({', '.join(self.names)})"
                 )
             values = [[r[i] for r in rows] for i in range(len(self.names))]
             return [

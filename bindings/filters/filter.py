@@ -11,8 +11,9 @@ from typing import Any, Final, Literal
 
 from skipstone.bindings.filters.data import DynamicFilterData, DynamicFilteringEvent
 from skipstone.bindings.filters.kinds import Side, kind_of, needs_of
-from skipstone.bindings.filters.option import check_count, check_wait
+from skipstone.bindings.filters.option import check_builder, check_count, check_wait
 from skipstone.ir.errors import DynamicFilterError, SkipstoneWarning, describe_error
+from skipstone.ir.session import check_flag
 from skipstone.kernels import logs
 from skipstone.kernels.run import forks
 
@@ -80,6 +81,7 @@ class DynamicFilter:
                     f"columns has {name!r:.60}; expected the name of a column, or several names"
                 )
         check_count("builders", builders)
+        check_flag("awaitable", awaitable)
         self.columns: Columns = dict(columns or {})
         self.how, self.side, self.op = kind_of(how), side, op
         self.needs = needs_of(how, side)
@@ -142,6 +144,7 @@ class DynamicFilter:
                 f"the keys are a {type(data).__name__}; expected DynamicFilterData, which "
                 "DynamicFilterCollector.finish() returns"
             )
+        check_builder(builder)
         with self._lock:
             earlier = self._parts.get(builder)
             if earlier is not None:

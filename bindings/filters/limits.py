@@ -72,7 +72,7 @@ def limits_of(
     if on_overflow not in ("degrade", "all"):
         raise DynamicFilterError(f"on_overflow is {on_overflow!r}; expected 'degrade' or 'all'")
     for name, count in (("max_values", max_values), ("ranges", ranges)):
-        if count is not None and (
+        if (count is not None or name == "ranges") and (
             isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1
         ):
             or_none = " or None" if name == "max_values" else ""

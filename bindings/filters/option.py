@@ -5,11 +5,13 @@ The switch is set for a plan, for a table, or in `skipstone.config`.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
 
 from skipstone.ir.errors import DynamicFilterError, PredicateError
+from skipstone.ir.session import check_flag
 from skipstone.kernels.config import config
 
 
@@ -17,13 +19,15 @@ def enabled(*settings: bool | None) -> bool:
     """Return the first setting that is not None, else `config.dynamic_filtering`.
 
     Raises:
+        PredicateError: it is neither True nor False.
         DynamicFilterError: the environment variable is not a boolean word.
 
     Source: Flink FLIP-248, `table.optimizer.dynamic-filtering.enabled`.
     """
     for setting in settings:
         if setting is not None:
-            return bool(setting)
+            check_flag("dynamic_filtering", setting)
+            return setting
     return config.dynamic_filtering
 
 
@@ -61,3 +65,13 @@ def check_count(name: str, count: Any) -> None:
     whole = isinstance(count, int | np.integer) and not isinstance(count, bool)
     if count is not None and not (whole and count > 0):
         raise DynamicFilterError(f"{name} is {count!r:.60}; expected a positive integer, or None")
+
+
+def check_builder(builder: object, argument: str = "builder") -> None:
+    """Check the name or the number of a builder, or of a reader.
+
+    Raises:
+        DynamicFilterError: it cannot be looked up.
+    """
+    if not isinstance(builder, Hashable):
+        raise DynamicFilterError(f"{argument} is {builder!r:.60}; expected a number or a name")

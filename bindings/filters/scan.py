@@ -353,8 +353,10 @@ def filters_of(dynamic: Sequence[Any] | Any | None) -> tuple[DynamicFilter, ...]
 
 def accepted(schema: pa.Schema, candidates: Sequence[str], session: Session) -> list[str]:
     """Return the candidate columns that a dynamic filter can be compared with."""
+    from skipstone.bindings.arguments import checked_names
+
     out, leaves = [], leaves_of(schema)
-    for name in candidates:
+    for name in checked_names("candidates", candidates):
         try:
             bound = bind_scalar(column_node(name, schema, session), leaves, session)
             if bound.op is Op.COLUMN and bound.dtype is not None and bound.dtype.ordered:

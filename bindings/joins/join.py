@@ -84,6 +84,8 @@ def join_explained(
     check_names("columns_fact", columns_fact)
     builds = build_sides(dim, on, how, where_dim, columns_dim)
     check_null_safe(null_safe)
+    if not isinstance(suffix, str):
+        raise PredicateError(f"suffix is {suffix!r:.60}; expected text, such as '_dim'")
     if wait is not None:
         check_wait(wait)
     if null_safe and any(build.how == "not in" for build in builds):

@@ -10,22 +10,20 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 import numpy as np
 import pyarrow as pa
 
 from skipstone.bindings.filters.data import DynamicFilterData, DynamicFilteringEvent
 from skipstone.bindings.filters.filter import DynamicFilter
-from skipstone.bindings.filters.option import check_count, check_wait
+from skipstone.bindings.filters.option import check_builder, check_count, check_wait
 from skipstone.bindings.plans.order import best_first
+from skipstone.bindings.plans.plan import Plan
 from skipstone.bindings.plans.table_protocol import Positions, known_sum
 from skipstone.bindings.plans.topk import TopK
 from skipstone.ir.errors import DynamicFilterError
 from skipstone.kernels.run import forks
-
-if TYPE_CHECKING:
-    from skipstone.bindings.plans.plan import Plan
 
 Hosts = Callable[[str], Iterable[str]]
 
@@ -109,6 +107,8 @@ class SplitEnumerator:
         hosts: Hosts | None = None,
         wait: float = 0.0,
     ) -> None:
+        if not isinstance(plan, Plan):
+            raise DynamicFilterError(f"plan is {plan!r:.60}; expected what table.plan() returns")
         check_wait(wait)
         check_count("min_desired_splits", min_desired_splits)
         if not isinstance(readers, Iterable | None):
@@ -137,6 +137,7 @@ class SplitEnumerator:
 
     def register(self, reader: int) -> None:
         """Add a reader. From then on only registered readers get splits."""
+        check_builder(reader, "reader")
         with self._lock:
             self._readers = {reader} if self._readers is None else self._readers | {reader}
 
@@ -180,6 +181,10 @@ class SplitEnumerator:
         Raises:
             DynamicFilterError: the split was not handed out, or it was given back before.
         """
+        if not isinstance(split, Split):
+            raise DynamicFilterError(
+                f"the split is {split!r:.60}; expected one that next_split() returned"
+            )
         with self._lock:
             if not split.containers or not self._handed_out[list(split.containers)].all():
                 raise DynamicFilterError(
@@ -203,6 +208,8 @@ class SplitEnumerator:
         """
         if reader is not None:
             self.unregister(reader)
+        if not isinstance(splits, Iterable):
+            raise DynamicFilterError(f"splits is {splits!r:.60}; expected a list of splits")
         for split in splits:
             self.return_split(split)
 

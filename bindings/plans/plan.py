@@ -163,8 +163,9 @@ class Plan(Shown):
         """
         if self.session is None:
             return self
-        from skipstone.bindings.filters.scan import DynamicFilters
+        from skipstone.bindings.filters.scan import DynamicFilters, filters_of
 
+        filters = filters_of(filters)
         limit = self.deferred if self.cut is None else self.cut.limit
         if self.dynamic is not None and not set(self.dynamic.filters) <= set(filters):
             # Files that a removed filter ruled out may not have been listed.

@@ -14,8 +14,9 @@ from skipstone.bindings.plans.readers import ReaderName, check_reader
 from skipstone.bindings.plans.records import log_reading
 from skipstone.bindings.plans.selection import Selection
 from skipstone.bindings.progress import under_current_settings
-from skipstone.ir.errors import BackendMissing
+from skipstone.ir.errors import BackendMissing, PredicateError
 from skipstone.ir.outcome import Verdict
+from skipstone.ir.session import check_flag
 from skipstone.kernels.run.forks import release_imports
 from skipstone.kernels.settings import ProgressSetting
 
@@ -93,6 +94,7 @@ class Reading(Selection, ABC):
                 understands.
             SourceError: a file can no longer be read.
         """
+        check_flag("filter", filter)
         if not filter:
             return self._unfiltered().to_batches(reader=reader, progress=progress)
         schema = self.schema
@@ -243,7 +245,12 @@ class Reading(Selection, ABC):
             import duckdb
         except ImportError as e:
             raise BackendMissing("to_duckdb needs the package duckdb: pip install duckdb") from e
-        connection = con or duckdb
+        check_flag("filter", filter)
+        if con is not None and not isinstance(con, duckdb.DuckDBPyConnection):
+            raise PredicateError(
+                f"con is {con!r:.60}; expected a connection, such as duckdb.connect(), or None"
+            )
+        connection = duckdb if con is None else con
         try:
             return connection.from_arrow(self if filter else self._unfiltered())
         except duckdb.Error as e:
@@ -278,6 +285,7 @@ class Reading(Selection, ABC):
         """
         from skipstone.bindings.plans.polars_source import frame_of_plan
 
+        check_flag("filter", filter)
         return frame_of_plan(self._plan if filter else self._unfiltered())
 
     def to_spark(self, spark: Any, *, how: Literal["auto", "native", "python"] = "auto") -> Any:

@@ -15,7 +15,7 @@ from skipstone.bindings.predicates.predicate import Condition, PruningPredicate
 from skipstone.ir.errors import PredicateError, unknown_column
 from skipstone.ir.functions.build import REGISTERED
 from skipstone.ir.node import Node, Op
-from skipstone.ir.session import Session
+from skipstone.ir.session import Session, check_flag
 from skipstone.ir.types import Kind, leaves_of
 from skipstone.ir.zones import check_zone, zone_of
 from skipstone.kernels.run.bounded_cache import BoundedCache
@@ -61,6 +61,14 @@ class PlanRequest:
     timezone: str = "UTC"
     ansi: bool = True
     case_sensitive: bool = False
+
+    def __post_init__(self) -> None:
+        check_flag("stats_skipping", self.stats_skipping)
+        whole = isinstance(self.footers, int | np.integer) and not isinstance(self.footers, bool)
+        if not whole or self.footers < 0:
+            raise PredicateError(
+                f"footers is {self.footers!r:.60}; expected a number of files, 0 or more"
+            )
 
     @property
     def settings(self) -> Session:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 from skipstone.bindings import hooks
 from skipstone.bindings.plans.reading import Reading
 from skipstone.ir.errors import PredicateError
+from skipstone.ir.session import check_flag
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -62,6 +63,8 @@ class Shown(Reading):
         """
         if format not in FORMATS:
             raise PredicateError(f"format is {format!r}; expected {', '.join(map(repr, FORMATS))}")
+        check_flag("pages", pages)
+        check_flag("program", program)
         plan = cast("Plan", self)
         if pages and self._pages is None:
             _ = plan.pages

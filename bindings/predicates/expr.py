@@ -121,7 +121,7 @@ class Expr:
         Raises:
             PredicateError: `escape` is not one character.
         """
-        if len(escape) != 1:
+        if not isinstance(escape, str) or len(escape) != 1:
             raise PredicateError(f"the escape is {escape!r}; expected one character")
         return Expr(Node(Op.LIKE, (self.node, _node(pattern)), escape))
 

@@ -52,6 +52,10 @@ def prune_many(
         raise PredicateError(
             "prune_many was given a PruningPredicate; expected a list of them: write [predicate]"
         )
+    if not isinstance(predicates, Sequence):
+        raise PredicateError(
+            f"prune_many was given {predicates!r:.60}; expected a list of PruningPredicate objects"
+        )
     for p in predicates:
         if not isinstance(p, PruningPredicate):
             raise PredicateError(

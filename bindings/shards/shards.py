@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterable
+from typing import get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -95,6 +96,8 @@ class Shards(ShardFiles):
             StatisticsError: under "raise", a shard is missing, damaged, or not the one that was
                 saved.
         """
+        if on_error not in get_args(OnError):
+            raise StatisticsError(f"on_error is {on_error!r:.60}; expected 'keep' or 'raise'")
         p = self.predicate(predicate)
         parts: list[SparseVerdicts | Verdict] = list(self.settled(p))
         open_shards = undecided(parts)

@@ -276,9 +276,10 @@ class Statistics(PackableStatistics):
             >>> Statistics.load(path)
             Statistics(10,000 containers, columns: x; levels of 20)
         """
+        from skipstone.bindings.arguments import checked_path
         from skipstone.bindings.statistics.store.write import save
 
-        save(self, os.fspath(path))
+        save(self, checked_path("path", path))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Statistics:
@@ -309,9 +310,10 @@ class Statistics(PackableStatistics):
             skipstone.ir.errors.StatisticsError: /no/such/file: cannot be opened
             (No such file or directory); name a file that Statistics.save wrote
         """
+        from skipstone.bindings.arguments import checked_path
         from skipstone.bindings.statistics.store.load import load
 
-        return load(os.fspath(path))
+        return load(checked_path("path", path))
 
     def save_shards(
         self,

@@ -227,7 +227,11 @@ class Table(ABC):
             >>> found["x"].average_depth, found["y"].average_depth
             (1.0, 10.0)
         """
-        found: Clustering = hooks.call("clustering", self, columns, workload)
+        from skipstone.bindings.arguments import checked_names
+
+        found: Clustering = hooks.call(
+            "clustering", self, columns and checked_names("columns", columns), workload
+        )
         return found
 
     def advise(

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from skipstone.bindings.arguments import checked_names, checked_path
 from skipstone.bindings.html import escape
 from skipstone.bindings.progress import in_notebook
 from skipstone.bindings.views.page import page_of, title_of
@@ -41,8 +42,7 @@ class Map:
     """
 
     def __init__(self, plan: Plan, columns: Sequence[str] = ()) -> None:
-        if isinstance(columns, str):
-            columns = [columns]
+        columns = checked_names("columns", columns)
         if len(columns) > MAX_COLUMNS:
             raise PredicateError(f"a map shows at most {MAX_COLUMNS} columns; got {len(columns)}")
         self.plan = plan
@@ -78,7 +78,7 @@ class Map:
             BackendMissing: a figure is wanted, and matplotlib is not installed.
             OSError: the file cannot be written.
         """
-        path = os.fspath(path)
+        path = checked_path("path", path)
         match Path(path).suffix.lower():
             case ".html" | ".htm":
                 Path(path).write_text(self.to_html(), encoding="utf-8")

@@ -26,6 +26,7 @@ from skipstone.bindings.spark.session.session import (
     too_old,
 )
 from skipstone.ir.errors import BackendMissing, PredicateError, SkipstoneWarning, describe_error
+from skipstone.ir.session import check_flag
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -93,6 +94,7 @@ def prune(
         warnings.warn(f"{old}; the DataFrame reads all files", SkipstoneWarning, stacklevel=2)
         return with_report(filtered(df, where), not_pruned(old))
     require_pyspark(oldest_for(df))
+    check_flag("joins", joins)
     if not hasattr(df, "isStreaming"):
         path = isinstance(df, str | os.PathLike)
         way_out = "spark.read.parquet(path) gives one" if path else "plan by table.plan(where)"

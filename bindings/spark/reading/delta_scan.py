@@ -28,7 +28,7 @@ from skipstone.bindings.spark.session.text_meaning import require_usual_meaning
 from skipstone.bindings.tables.delta.table import DeltaTable
 from skipstone.ir.errors import SourceError
 from skipstone.ir.node import Node, Op, conjuncts_of, quoted_name
-from skipstone.ir.session import Settings
+from skipstone.ir.session import Settings, check_flag
 from skipstone.ir.simplify import TRUE
 from skipstone.ir.text import show
 
@@ -166,6 +166,7 @@ def files_for_scan(
     Source: Delta Lake, `filesForScan`, `getDataSkippedFiles`, `pruneFilesByLimit`.
     """
     require_pyspark()
+    check_flag("keep_num_records", keep_num_records)
     if filters is not None:
         require_usual_meaning(spark, filters)
     found, settings = _delta(table, version), settings_of(spark)

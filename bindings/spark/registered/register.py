@@ -35,6 +35,7 @@ from skipstone.bindings.statistics.statistics import Statistics
 from skipstone.ir import compute as pc
 from skipstone.ir.errors import StatisticsError
 from skipstone.ir.node import quoted_name, show_path
+from skipstone.ir.session import check_flag
 from skipstone.ir.types import COLLATIONS
 
 if TYPE_CHECKING:
@@ -93,6 +94,7 @@ def register_statistics(
         file:/lake/t: 2 statistics of 1 file, checked by size
         >>> unregister_statistics("/lake/t")
     """
+    check_flag("url_encoded", url_encoded)
     table = _table_of(stats, columns, about)
     found = dict(_flat(table))
     for name in (PATH, SIZE, TIME):

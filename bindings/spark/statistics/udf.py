@@ -27,6 +27,7 @@ from skipstone.bindings.spark.statistics.judge import Answer, Judge, over_arrays
 from skipstone.bindings.spark.statistics.needed import needed_statistics
 from skipstone.bindings.spark.statistics.series import Carrier
 from skipstone.ir.errors import BackendMissing, PredicateError, StatisticsError
+from skipstone.ir.session import check_flag
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -65,6 +66,7 @@ class ContainerUDF:
         deterministic: bool = True,
     ) -> None:
         require_pyspark()
+        check_flag("deterministic", deterministic)
         self.predicate, self.kind, self.deterministic = predicate, kind, deterministic
         self._answer: Answer = answer
         self._needed = needed_statistics(predicate)

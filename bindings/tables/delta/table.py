@@ -23,6 +23,7 @@ from skipstone.bindings.tables.delta.snapshot import read_snapshot
 from skipstone.ir import compute as pc
 from skipstone.ir.arrow import arrow_of
 from skipstone.ir.errors import StatisticsError, counted
+from skipstone.ir.session import check_flag
 
 if TYPE_CHECKING:
     from skipstone.bindings.plans.readers import ReaderName
@@ -89,6 +90,7 @@ class DeltaTable(DeltaFiles):
 
         Source: Delta Lake, `filterOnPartitions`.
         """
+        check_flag("keep_num_records", keep_num_records)
         if keep_num_records:
             files = self.files.append_column("num_records", self._physical)
         else:

@@ -41,6 +41,7 @@ from skipstone.ir.cached import cached_property
 from skipstone.ir.errors import SourceError, UnknownColumn
 from skipstone.ir.node import Path
 from skipstone.ir.outcome import Verdict
+from skipstone.ir.session import check_flag
 from skipstone.ir.types import NULL, leaves_of
 from skipstone.kernels.pack.columns import ColumnStatistics
 from skipstone.kernels.pack.planes import Mask
@@ -332,6 +333,13 @@ def scan_hive(
         of a table
     """
     check_on_error(on_error)
+    for name, flag in (
+        ("infer_types", infer_types), ("use_metadata", use_metadata),
+        ("ignore_table_format", ignore_table_format),
+    ):  # fmt: skip
+        check_flag(name, flag)
+    if not isinstance(schema, pa.Schema | None):
+        raise SourceError(f"schema is {schema!r:.60}; expected a pyarrow.Schema")
     filesystem = chosen_filesystem(source, filesystem, storage_options)
     fs, root = resolve(source, filesystem)
     kind = info_at(fs, root, source).type

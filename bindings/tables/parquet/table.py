@@ -46,6 +46,7 @@ from skipstone.bindings.tables.unchanged import check_unchanged
 from skipstone.ir.arrow import booleans_of, fill, int64_of
 from skipstone.ir.errors import SourceError, counted
 from skipstone.ir.node import Path
+from skipstone.ir.session import check_flag
 from skipstone.ir.types import TEXT
 from skipstone.kernels.decode.arrays import distinct
 from skipstone.kernels.settings import ProgressSetting
@@ -354,6 +355,8 @@ def scan_parquet(
         StatisticsError: `stats` names a file that is damaged, or of another version.
     """
     check_on_error(on_error)
+    check_flag("use_metadata", use_metadata)
+    check_flag("ignore_table_format", ignore_table_format)
     source = all_of(source)
     meter, listed, given = Meter(), time.time_ns(), types_of(partition_schema)
     filesystem = chosen_filesystem(source, filesystem, storage_options)

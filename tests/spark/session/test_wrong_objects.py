@@ -17,6 +17,10 @@ WRONG = [
     (lambda: sks.disable(None),             "type NoneType; expected a SparkSession"),
     (lambda: sks.report(None),              "type NoneType; expected a SparkSession"),
     (lambda: sks.prune("lake/t"),           r"type str; .*: spark\.read\.parquet\(path\) gives"),
+    (lambda: sks.prune("t", joins="no"),    "joins is 'no'; expected True or False"),
+    (lambda: sks.register_statistics("t", pa.table({"path": ["a"]}), url_encoded=1),
+                                            "url_encoded is 1; expected True or False"),
+    (lambda: sks.files_for_scan(None, "t", keep_num_records="no"), "keep_num_records is 'no'; "),
     (lambda: sks.prune(pa.table({})),       r"type Table; .*: plan by table\.plan\(where\)"),
 ]  # fmt: skip
 
