@@ -332,6 +332,11 @@ class ValuesAndBlooms:
         self._extras, self._dtypes = extras, dtypes
         self._blooms: dict[Path, Blooms] = {}
 
+    def lists(self, path: Path) -> pa.Array | None:
+        """Return the value lists of a column; None if there are none."""
+        lists = self._extras.get(path, {}).get("values")
+        return None if lists is None or not _is_list(lists.type) else lists
+
     def contained(
         self, path: Path, values: tuple[object, ...], dtype: DType
     ) -> pa.BooleanArray | None:

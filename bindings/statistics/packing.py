@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from skipstone.bindings.statistics.coerce_inputs import KEYS, PACKED, leaf_named
 from skipstone.bindings.statistics.device import DeviceSupport
-from skipstone.bindings.statistics.membership import combine_answers
+from skipstone.bindings.statistics.membership import ValuesAndBlooms, combine_answers
 from skipstone.bindings.statistics.protocols import MembershipSource
 from skipstone.ir import compute as pc
 from skipstone.ir.arrow import fill, whole
@@ -22,7 +22,7 @@ from skipstone.ir.types import DType, Leaf, leaves_of, to_python
 from skipstone.kernels.pack.bounds import Given
 from skipstone.kernels.pack.columns import Column, ColumnStatistics, pack_column
 from skipstone.kernels.pack.counts import rows_plane
-from skipstone.kernels.pack.planes import Plane
+from skipstone.kernels.pack.planes import Mask, Plane
 
 if TYPE_CHECKING:
     from skipstone.kernels.index.index import Index
@@ -59,6 +59,7 @@ class PackableStatistics(DeviceSupport):
         self._raw, self._rows = columns, row_count
         self._extras: Mapping[Path, Mapping[str, pa.Array]] = extras or {}
         self._contained, self._members = contained, members
+        self._contradicting: dict[Path, Mask | None] = {}  # `_contradicting_lists` by column
         self._counts_parents = counts_parents
         self._leaves = leaves_of(schema)
         self._index: Index | None = None
@@ -198,7 +199,7 @@ class PackableStatistics(DeviceSupport):
     def with_members(self, members: MembershipSource) -> Self:
         """Return the same statistics with value lists and bloom filters."""
         out = self.shallow_copy()
-        out._members = members
+        out._members, out._contradicting = members, {}
         out._forget_launches()
         return out
 
@@ -215,16 +216,34 @@ class PackableStatistics(DeviceSupport):
     def pack(self, path: Path, dtype: DType) -> Column:
         """Pack the statistics of a column whose bounds are read as `dtype`."""
         leaf = self._leaves.get(path)
-        return self.packed(
-            path,
-            dtype,
-            self._raw.get(path)
-            or (
-                self._struct_from_fields(path)
-                if leaf is not None and leaf.struct
-                else ColumnStatistics()
-            ),
+        raw = self._raw.get(path) or (
+            self._struct_from_fields(path)
+            if leaf is not None and leaf.struct
+            else ColumnStatistics()
         )
+        if (wrong := self._contradicting_lists(path)) is not None:
+            from skipstone.bindings.statistics.list_contradictions import unknown_at
+
+            raw = unknown_at(raw, wrong)
+        return self.packed(path, dtype, raw)
+
+    def _contradicting_lists(self, path: Path) -> Mask | None:
+        """Return which containers have a value list that other statistics contradict.
+
+        All statistics of the column are unknown there. None: there are no such containers.
+        """
+        lists = self._members.lists(path) if isinstance(self._members, ValuesAndBlooms) else None
+        leaf = self._leaves.get(path)
+        if lists is None or leaf is None:
+            return None
+        if path not in self._contradicting:
+            from skipstone.bindings.statistics.list_contradictions import contradicting_lists
+
+            self._contradicting[path] = contradicting_lists(
+                lists, self.raw(path), self._given_rows(), leaf.dtype,
+                nullable=leaf.nullable or len(path) > 1,
+            )  # fmt: skip
+        return self._contradicting[path]
 
     def packed(self, path: Path, dtype: DType, raw: ColumnStatistics) -> Column:
         """Pack `raw`, statistics of a column as given, with bounds read as `dtype`."""
@@ -279,6 +298,9 @@ class PackableStatistics(DeviceSupport):
         from_members = (
             None if self._members is None else self._members.contained(path, values, dtype)
         )
+        wrong = None if from_members is None else self._contradicting_lists(path)
+        if wrong is not None:
+            from_members = pc.if_else(pa.array(wrong, pa.bool_()), None, from_members)
         return combine_answers(from_members, self._from_provider(path, values, dtype))
 
     def _from_provider(

@@ -163,7 +163,7 @@ def pack_column(
         for a, side in given:
             given_at = None if a is None else _take(a, at)
             if given_at is not None:
-                out |= _known(bounds_of(given_at, dtype, side), dtype, len(at))
+                out |= known_bounds(bounds_of(given_at, dtype, side), dtype, len(at))
         return out
 
     may_hold_value, nulls, nans, contradictions = planes_of(
@@ -275,7 +275,7 @@ def _take(array: Given, at: Positions) -> pa.Array | None:
     return pc.take(values, arrow_of(at))
 
 
-def _known(b: Bounds | None, dtype: DType, n: int) -> Mask:
+def known_bounds(b: Bounds | None, dtype: DType, n: int) -> Mask:
     """Return the mask of n containers whose bound is a value."""
     if b is None:
         return np.zeros(n, np.bool_)

@@ -56,6 +56,44 @@ def test_all_null_is_not_a_value(backend):
     ]
 
 
+#    values  others                                                  contradiction
+CONTRADICTIONS = [
+    ([],     {"null_count": [0], "row_count": [10]},                   True),
+    ([],     {"null_count": [9], "row_count": [10]},                   True),
+    ([],     {"null_count": [10], "row_count": [10]},                  False),
+    ([],     {"null_count": [0]},                                      False),  # may have no rows
+    ([],     {"row_count": [10]},                                      False),  # may be all NULL
+    ([],     {"null_count": [0], "row_count": [0]},                    False),
+    ([],     {"min": [1]},                                             True),
+    ([],     {"min": [None], "max": [9]},                              True),
+    ([5],    {"null_count": [10], "row_count": [10]},                  True),
+    ([5],    {"null_count": [9], "row_count": [10]},                   False),
+    ([5],    {"row_count": [0]},                                       True),
+    (None,   {"null_count": [0], "row_count": [10]},                   False),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("values, others, contradiction", CONTRADICTIONS)
+def test_lists_that_contradict_other_statistics(values, others, contradiction, backend, tmp_path):
+    made = ss.Statistics.from_dict({"x": {"values": [values], **others}}, SCHEMA, [10])
+    made.save(tmp_path / "x.stats")
+    plain = ss.Statistics.from_dict({"x": {"values": [values]}}, SCHEMA, [10])
+    for where in ("x = 5", "x = 7", "x <> 5", "x IS NULL", "x IS NOT NULL", "NOT x IN (5, 6)"):
+        p = ss.PruningPredicate(where, SCHEMA)
+        verdict = int(p.evaluate(made, backend)[0])
+        if contradiction:
+            assert verdict == MAYBE, where
+        elif values == [5] and where == "x = 5":
+            assert verdict >= p.evaluate(plain, backend)[0]
+        assert p.evaluate(ss.Statistics.load(tmp_path / "x.stats"), backend)[0] == verdict
+
+
+def test_an_empty_list_contradicts_rows_of_a_column_without_nulls(backend):
+    schema = pa.schema([pa.field("x", pa.int64(), nullable=False)])
+    made = ss.Statistics.from_dict({"x": {"values": [[]]}}, schema, [10])
+    assert ss.PruningPredicate("x = 5", schema).evaluate(made, backend)[0] == MAYBE
+
+
 #    where                         lists                                 expected
 FLOATS = [
     ("f = 1",                      [[NAN], [1.0, NAN], [1.0]],           [NEVER, MAYBE, ALWAYS]),

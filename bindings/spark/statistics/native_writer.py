@@ -54,12 +54,15 @@ class Writer:
         self._columns: dict[Node, frozenset[Path]] = {}
 
     def columns(self, n: Node) -> frozenset[Path]:
-        """Return the columns whose counts and bounds a condition uses, not those of value lists."""
+        """Return the columns whose statistics a condition uses."""
         if n not in self._columns:
             own = NO_COLUMNS
             if n.op in (*PLANES, Op.MIN, Op.MAX):
                 assert isinstance(n.value, tuple)
                 own = frozenset({n.value})
+            if n.op in (Op.MAY_CONTAIN, Op.MAY_CONTAIN_OTHER):
+                assert isinstance(n.value, tuple)
+                own = frozenset({n.value[0]})
             self._columns[n] = own.union(*map(self.columns, n.args))
         return self._columns[n]
 
@@ -221,6 +224,42 @@ class Writer:
         return any_of(self._miscounted(path), inverted)
 
     def _miscounted(self, path: Path) -> str:
+        """Return the test that counts, bounds and a value list contradict each other."""
+        return any_of(self._listed_wrongly(path), self._counted_wrongly(path))
+
+    def _listed_wrongly(self, path: Path) -> str:
+        """Return the test that a list of all values contradicts counts or bounds.
+
+        `bindings/statistics/list_contradictions.py` has the same rules.
+        """
+        size = self._list_size(path)
+        if size is None:
+            return NO
+        leaf = self.leaves[path]
+        null, rows = (
+            _or_minus_one(self._count(path, "null_count")),
+            _or_minus_one(self._count(path, "row_count"), self._count((), "row_count")),
+        )
+        bounded = (f"{b} IS NOT NULL" for b in self._bounds(path) if b is not None)
+        fewest = null if leaf.nullable or len(path) > 1 else f"greatest({null or '0L'}, 0L)"
+        counted = NO
+        if rows is not None and fewest is not None:
+            counted = f"{fewest} BETWEEN 0L AND {rows} - 1L"
+        none = holds("{0} = 0", rows)
+        if rows is not None and null is not None:
+            none = any_of(none, f"{rows} > 0 AND {null} >= {rows}")
+        return any_of(all_of(f"{size} = 0", any_of(counted, *bounded)), all_of(f"{size} > 0", none))
+
+    def _list_size(self, path: Path) -> str | None:
+        """Return text of the size of a value list, -1 where it is NULL; None if there is none."""
+        from pyspark.sql import types as T
+
+        column = self.by_key.get((path, "values"))
+        if column is None or not isinstance(column.type, T.ArrayType):
+            return None
+        return f"coalesce(array_size({column.name}), -1)"
+
+    def _counted_wrongly(self, path: Path) -> str:
         """Return the test that the counts leave no row for a value that bounds prove."""
         null = self._count(path, "null_count")
         floating = self.leaves[path].dtype.kind is Kind.FLOAT
@@ -256,6 +295,8 @@ class Writer:
 
         assert isinstance(n.value, tuple) and n.dtype is not None
         path, values = n.value
+        if path in self.unknown:
+            return YES
         column = self.by_key.get((path, "values"))
         if column is None or not isinstance(column.type, T.ArrayType):
             return YES

@@ -261,5 +261,12 @@ MORE = [
      "n = TIMESTAMP_NTZ'2024-01-01 00:00:00'", 0),
     ("array(1.5BD) AS `m.values`",                    "m IN (1, 2)",                            0),
     ("cast(array() AS array<bigint>) AS `l.values`",  "l = 1",                                  0),
+    ("cast(array() AS array<bigint>) AS `l.values`, 0L AS `l.null_count`, 9L AS `l.row_count`",
+     "l = 1 AND l IS NOT NULL", 1),  # contradictions
+    ("array(7L) AS `l.values`, 9L AS `l.null_count`, 9L AS `l.row_count`",
+     "l = 1 AND l IS NOT NULL", 1),
+    ("cast(array() AS array<bigint>) AS `l.values`, 5L AS `l.min`", "l = 9 AND l > 4", 1),
+    ("array(7L) AS `l.values`, 8L AS `l.null_count`, 9L AS `l.row_count`",
+     "l = 1 AND l IS NOT NULL", 0),
     ("7 AS `l.values`",                               "l = 1",                                  1),
 ]  # fmt: skip
