@@ -47,7 +47,7 @@ from skipstone.ir.node import (
 )
 from skipstone.ir.session import CannotJudge, Session
 from skipstone.ir.simplify import FALSE, NULL, TRUE, simplify
-from skipstone.ir.text import show
+from skipstone.ir.text import show, unchained
 from skipstone.ir.types import DType, Kind, Leaf
 
 # Names that Spark reads as functions if no column has them.
@@ -55,6 +55,7 @@ from skipstone.ir.types import DType, Kind, Leaf
 LITERAL_FUNCTIONS: Final = frozenset(
     ("current_date", "current_time", "current_timestamp", "current_user", "session_user", "user")
 )
+NOT_BOOLEAN: Final = "expected a BOOLEAN condition"
 LOGICAL: Final = (*FLIP, Op.AND, Op.OR, Op.NOT, Op.IS_NULL, Op.IS_TRUE, Op.IN, Op.LIKE)
 
 
@@ -134,8 +135,8 @@ class _Binder:
                 return NULL
             case Node(Op.UNKNOWN):
                 return scalar
-        hint = "write a comparison, such as x <> 0, and a range as x > 1 AND x < 9"
-        return unknown(show(scalar), f"expected a BOOLEAN condition, got {scalar.dtype}", hint)
+        hint = "write a comparison, such as x <> 0"
+        return unknown(show(scalar), f"{NOT_BOOLEAN}, got {scalar.dtype}", hint)
 
     def rewritten(self, n: Node) -> Node:
         """Rewrite a function into another form; UNKNOWN with its columns if it is not supported."""
@@ -167,6 +168,8 @@ class _Binder:
     def compare_conditions(self, op: Op, a: Node, b: Node) -> Node:
         """Bind `(x > 3) = TRUE` and similar: a comparison with a condition on one side."""
         p, q = self.predicate(a), self.predicate(b)
+        if isinstance(q.value, Reason) and q.value.why.startswith(NOT_BOOLEAN):
+            return unknown(show(Node(op, (p, b))), q.value.why, unchained(op, a, b))
         if p.op is Op.LITERAL:
             p, q, op = q, p, FLIP[op]
         if q.op is Op.LITERAL and op in (Op.EQ, Op.NULL_SAFE_EQ):

@@ -69,6 +69,24 @@ def show(n: Node) -> str:
     return _show(n, 0)
 
 
+def unchained(op: Op, a: Node, b: Node) -> str:
+    """Return what to write instead of `a op b`, where a is a condition and b is none.
+
+    Example:
+        >>> from skipstone.ir.node import literal
+        >>> from skipstone.ir.types import INT32
+        >>> x, low, high = Node(Op.COLUMN, value=("x",)), literal(60, INT32), literal(90, INT32)
+        >>> unchained(Op.LT, Node(Op.LT, (low, x)), high)
+        'write 60 < x AND x < 90'
+    """
+    parts = []
+    while a.op in _INFIX:
+        parts.append(show(Node(op, (a.args[1], b))))
+        op, (a, b) = a.op, a.args
+    parts.append(show(Node(op, (a, b))))
+    return f"write {' AND '.join(reversed(parts))}" if len(parts) > 1 else ""
+
+
 _INFIX: Final = {
     Op.LT: "<",
     Op.LE: "<=",

@@ -123,7 +123,6 @@ EXPLAINED: Final[dict[str, tuple[str, str]]] = {
     "SessionParameter": _PARAMETER,
     "Window": ("a window function needs other rows", "filter by it after reading"),
     "Star": ("* stands for all columns", "name one column"),
-    "In with field": ("IN expects a list", "write it in parentheses, such as IN (1, 2)"),
     "RegexpILike": _PATTERN,
     "SimilarTo": _PATTERN,
     "Glob": _PATTERN,
@@ -145,6 +144,9 @@ def explain_form(e: Any, reason: str) -> tuple[str, str]:
         if hidden.startswith("("):
             return _SUBQUERY
         return f"the form is not understood: {clip(hidden)}", ""
+    if reason == "In with field":
+        in_parentheses = f"IN ({e.args['field'].sql(dialect='spark')})"
+        return "IN expects a list", f"write it in parentheses: {clip(in_parentheses)}"
     return EXPLAINED.get(reason, (f"the form is not understood: {reason}", ""))
 
 

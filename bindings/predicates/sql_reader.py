@@ -16,7 +16,7 @@ from skipstone.bindings.predicates.sql_values import is_pattern, literal_of, rou
 from skipstone.ir import types as ty
 from skipstone.ir.coercion.char import without_padding
 from skipstone.ir.errors import PredicateSyntaxError
-from skipstone.ir.functions.spark_names import explain_function
+from skipstone.ir.functions.spark_names import explain_function, explain_method
 from skipstone.ir.node import STRUCT, Name, Node, Op, literal, parameter, unknown
 from skipstone.ir.types import Kind
 
@@ -269,9 +269,17 @@ class _Reader:
             return self.as_Column(e)
         if isinstance(e.this, self.exp.Identifier) and isinstance(e.expression, self.exp.Anonymous):
             inner = self.node(e.expression)
-            if inner.op is Op.CALL:
+            if inner.op is Op.CALL and all(a.op is not Op.UNKNOWN for a in inner.args):
                 return Node(Op.CALL, inner.args, f"{e.this.name}.{inner.value}".lower())
-        return self.unknown_form(e, NOT_UNDERSTOOD)
+        return self.unknown_form(e, *self.method(e))
+
+    def method(self, e: Any) -> tuple[str, str]:
+        """Return why a form with dots is not understood, and what to write instead."""
+        method, found = e.expression, None
+        if isinstance(method, self.exp.Anonymous):
+            column, args = e.this.sql(dialect="spark"), method.expressions
+            found = explain_method(column, str(method.this), [a.sql(dialect="spark") for a in args])
+        return found or (NOT_UNDERSTOOD, "")
 
     def as_Anonymous(self, e: Any) -> Node | None:
         """Read a function by its name; its first argument may be a unit."""

@@ -16,7 +16,7 @@ from skipstone.ir.functions.arithmetic import number
 from skipstone.ir.functions.casts import check_cast, steps
 from skipstone.ir.functions.dates import FIELDS
 from skipstone.ir.functions.instants import has_instant, wall_of
-from skipstone.ir.functions.spark_names import explain_function
+from skipstone.ir.functions.spark_names import explain_function, explain_method
 from skipstone.ir.interval import evaluate_rows
 from skipstone.ir.node import Node, Op, literal, unknown
 from skipstone.ir.session import CannotJudge, Session
@@ -65,7 +65,9 @@ def plain_call(name: str, args: tuple[Node, ...], session: Session) -> Node:
         name = LATEST.get(name, name)
         function = function_of(name)
         if function is None:
-            why, hint = explain_function(name)
+            space, _, method = name.rpartition(".")
+            known = space and explain_method(space, method, [*map(show, args)])
+            why, hint = known or explain_function(name)
             if args and not hint:
                 hint = "compare its columns, or register it by skipstone.register_function"
             raise CannotJudge(why, hint)

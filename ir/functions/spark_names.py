@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from typing import Final
 
 # Source: Spark 4.3, SHOW SYSTEM FUNCTIONS; tests/spark/test_function_names.py compares them.
@@ -163,3 +165,62 @@ def explain_function(name: str) -> tuple[str, str]:
         return f"Skipstone does not know Spark's function {name}", _ELSEWHERE
     why, hint = _BY_NAME.get(name, ("", ""))
     return f"the function {name} is not understood{f': {why}' if why else ''}", hint
+
+
+# Method of Python's libraries -> what SQL has instead: {0} is the column, {1} its argument.
+_METHODS: Final = {
+    "startswith": "{0} LIKE 'B%' or startswith({0}, {1})",
+    "starts_with": "{0} LIKE 'B%' or startswith({0}, {1})",
+    "endswith": "{0} LIKE '%B' or endswith({0}, {1})",
+    "ends_with": "{0} LIKE '%B' or endswith({0}, {1})",
+    "contains": "contains({0}, {1})",
+    "like": "{0} LIKE {1}",
+    "ilike": "{0} ILIKE {1}",
+    "rlike": "{0} RLIKE {1}",
+    "isin": "{0} IN (1, 2)",
+    "is_in": "{0} IN (1, 2)",
+    "between": "{0} BETWEEN 1 AND 9",
+    "is_between": "{0} BETWEEN 1 AND 9",
+    "isnull": "{0} IS NULL",
+    "is_null": "{0} IS NULL",
+    "isna": "{0} IS NULL",
+    "isnotnull": "{0} IS NOT NULL",
+    "is_not_null": "{0} IS NOT NULL",
+    "notnull": "{0} IS NOT NULL",
+    "notna": "{0} IS NOT NULL",
+    "len": "length({0})",
+    "strip": "trim({0})",
+    "cast": "CAST({0} AS INT)",
+    "astype": "CAST({0} AS INT)",
+}
+_ACCESSORS: Final = ("str", "dt")  # of pandas and Polars
+
+
+def explain_method(column: str, method: str, args: Sequence[str]) -> tuple[str, str] | None:
+    """Return why a method of a column is not understood, and what SQL has instead.
+
+    Args:
+        column: What stands before the method: a column's name or a namespace.
+        method: The method.
+        args: Its arguments, as text.
+
+    Returns:
+        None if the method has no counterpart: it may be a function in a namespace.
+
+    Example:
+        >>> explain_method("s", "startswith", ["'B'"])[1]
+        "write s LIKE 'B%' or startswith(s, 'B')"
+        >>> explain_method("s.str", "lower", []), explain_method("s", "mine", [])
+        (('SQL has no methods', 'write lower(s)'), None)
+    """
+    before, _, last = column.rpartition(".")
+    column, method = before if before and last in _ACCESSORS else column, method.lower()
+    if method in _METHODS:
+        wanted = _METHODS[method].format(column, args[0] if args else "'B'")
+        if len(args) == 1 and (text := re.fullmatch(r"'([^'%_\\\\]*)'", args[0])):
+            wanted = wanted.replace("'B%'", f"'{text[1]}%'").replace("'%B'", f"'%{text[1]}'")
+    elif method in SPARK_NAMES:
+        wanted = f"{method}({', '.join((column, *args))})"
+    else:
+        return None
+    return "SQL has no methods", f"write {wanted}"
