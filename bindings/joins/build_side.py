@@ -121,7 +121,8 @@ def check_names(argument: str, names: object) -> None:
         isinstance(names, list | tuple) and all(isinstance(n, str) for n in names)
     ):
         return
-    way_out = f", such as [{names!r}]" if isinstance(names, str) else ""
+    listed = [part.strip() for part in names.split(",")] if isinstance(names, str) else []
+    way_out = f", such as {listed!r}" if listed else ""
     raise PredicateError(f"{argument} is {names!r:.60}; expected a list of names{way_out}")
 
 

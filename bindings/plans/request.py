@@ -137,8 +137,11 @@ def check_columns(columns: list[str] | None, names: list[str]) -> list[str]:
         UnknownColumn: the table lacks a column.
     """
     if isinstance(columns, str):
+        given = [part.strip() for part in columns.split(",")]
+        several = columns not in names and all(part in names for part in given)
         raise PredicateError(
-            f"columns is {columns!r}; expected a list of names, such as [{columns!r}]"
+            f"columns is {columns!r}; expected a list of names, such as "
+            f"{given if several else [columns]!r}"
         )
     if not isinstance(columns, Iterable | None):
         raise PredicateError(f"columns is {columns!r:.60}; expected a list of names")

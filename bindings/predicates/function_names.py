@@ -11,7 +11,7 @@ from skipstone.ir.errors import UnknownFunction, clip
 from skipstone.ir.forms import CONDITIONS, SCALARS
 from skipstone.ir.functions import builtin_functions
 from skipstone.ir.functions.build import ALIASES, LATEST
-from skipstone.ir.functions.spark_names import SPARK_NAMES
+from skipstone.ir.functions.spark_names import SPARK_NAMES, explain_method
 from skipstone.ir.node import Node, Op
 
 # Python's repr of a value in an f-string: datetime.datetime(2024, 1, 31), np.int64(5).
@@ -45,7 +45,9 @@ def check_functions(node: Node, text: str | None = None) -> None:
                     "[('x', '>=', value)]"
                 )
                 raise error if text is None else error.at(text, _position(n.value, text))
-            near = near_function(n.value)
+            space, _, method = n.value.rpartition(".")
+            is_method = space and explain_method(space, method, ())
+            near = None if is_method else near_function(n.value)
             if near is not None:
                 name = clip(n.value)
                 error = UnknownFunction(

@@ -257,7 +257,7 @@ def advise(
     """Recommend columns to cluster a table by, and predict what its queries would read."""
     from skipstone.bindings.shell.advise import print_advice
 
-    table, _ = _scan(paths, keep_unreadable, opening, quiet=as_json)
+    table, _ = _scan(paths, keep_unreadable, opening, quiet=as_json, whole=False)
     if sample_rows and sample is False:
         raise click.UsageError("--sample-rows and --no-sample exclude each other; leave one out")
     print_advice(

@@ -21,12 +21,12 @@ QUOTES: Final = """put text in single quotes: --where "city = 'Oslo'\""""
 BARE_WORD: Final = re.compile(r"(?:[=<>]|\b(?:IN\s*\(|LIKE\s))\s*[^\W\d]", re.IGNORECASE)
 # Arguments of Python that an error names -> the options that set them.
 OPTIONS: Final = {
-    "version=": "--at", "columns=": "--column", "order_by": "--order-by",
+    "version=": "--at", "snapshot_id=": "--at", "columns=": "--column", "order_by": "--order-by",
     "storage_options=": "--storage-option", "storage_options= or filesystem=": "--storage-option",
 }  # fmt: skip
 # They begin an error, or stand among its words; the folders of a path are never followed by these.
 ARGUMENT: Final = re.compile(
-    r"^(?:columns=|order_by)(?= )|(?<![\w/])version=(?=[' ])"
+    r"^(?:columns=|order_by)(?= )|(?<![\w/])(?:version|snapshot_id)=(?=[' ])"
     r"|(?<![\w/])storage_options=(?: or filesystem=)?(?=$|[ ;,])"
 )
 # What we print beyond ASCII -> its form where the encoding lacks it.

@@ -17,7 +17,7 @@ DIM = pa.table({"x": [1, 2]})
 @pytest.fixture(scope="module")
 def path(tmp_path_factory):
     path = str(tmp_path_factory.mktemp("wrong") / "t.parquet")
-    pq.write_table(pa.table({"x": range(100)}), path, row_group_size=10)
+    pq.write_table(pa.table({"x": range(100), "y": range(100)}), path, row_group_size=10)
     return path
 
 
@@ -34,6 +34,9 @@ TABLE = [
     ("plan", "stats_skipping", 1, FLAG),
     ("plan", "footers", "x", "expected a number of files"),
     ("plan", "timezone", [], ZONE),
+    ("plan", "columns", "x, y", r"a list of names, such as \['x', 'y'\]"),
+    ("plan", "columns", "x", r"a list of names, such as \['x'\]"),
+    ("plan", "columns", "x,z", r"a list of names, such as \['x,z'\]"),
     ("check", "columns", 3, NAMES),
     ("clustering", "columns", 3, NAMES),
     ("accepted_filter_fields", "candidates", 3, NAMES),
@@ -70,6 +73,7 @@ OTHERS = [
     (lambda path: keys().to_predicate(3), "mapping is 3; expected names of keys"),
     (lambda path: ss.join(DIM, DIM, "x", dynamic_filtering="no"), "dynamic_filtering is 'no'; "),
     (lambda path: ss.join(DIM, DIM, "x", suffix=3), "suffix is 3; expected text"),
+    (lambda path: ss.join(DIM, DIM, "x", columns_dim="x,y"), r"such as \['x', 'y'\]"),
     (lambda path: ss.prune_many(3, None), "prune_many was given 3; expected a list"),
     (lambda path: ss.col("x").like("a", escape=3), "expected one character"),
     (lambda path: ss.SplitEnumerator(3), "plan is 3; expected what table.plan"),

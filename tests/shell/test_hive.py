@@ -80,8 +80,13 @@ def test_other_commands_show_all_files(lake):
 def test_a_hive_table_has_no_versions(lake):
     failed = run("plan", lake, "--at", "1")
     assert failed.returncode == 2 and "is read as hive" in failed.stderr
+    assert "--at applies to Delta" in failed.stderr and "version=" not in failed.stderr
 
 
 def test_folders_that_look_like_arguments_stay_as_they_are(tmp_path):
     failed = run("plan", str(tmp_path / "version=" / "columns= x"))
     assert failed.returncode == 2 and "/version=/columns= x does not exist" in failed.stderr
+
+
+def test_advice_names_the_format(lake):
+    assert f"{lake}: hive, " in run("advise", lake).stdout
