@@ -78,6 +78,8 @@ def compared_in(a: DType, b: DType, session: Session) -> DType:
         return b if a.kind is Kind.NULL else a
     if a.kind is Kind.STRING:
         a, b = b, a
+    if a.kind is b.kind is Kind.OTHER:
+        raise CannotJudge(f"{a} and {b} are not compared here")
     if not (a.ordered and b.ordered):
         raise CannotJudge(f"Spark does not compare {a} with {b}")
     return common_type(a, b, session)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from skipstone.ir import compute as pc
 from skipstone.ir.errors import AmbiguousColumn, DynamicFilterError, clip, unknown_column
 from skipstone.ir.types import DType, from_arrow
 
@@ -33,15 +34,20 @@ def batches_of(rows: Any, names: Sequence[str]) -> Iterator[pa.Table]:
 
 
 def table_of(rows: Any) -> pa.Table:
-    """Return rows as an Arrow table, with views as large strings and binaries.
+    """Return rows as an Arrow table, with views as large strings and binaries, and runs decoded.
 
-    Arrow lacks operations on views.
+    Arrow lacks operations on views and on run-end-encoded columns.
 
     Raises:
         DynamicFilterError: `rows` has no supported type: it is a path, or a streaming DataFrame.
     """
     table = _table_of(rows)
     for i, f in enumerate(table.schema):
+        if pa.types.is_run_end_encoded(f.type):
+            chunks = map(pc.run_end_decode, table.column(i).chunks)
+            decoded = pa.chunked_array(chunks, f.type.value_type)
+            table = table.set_column(i, f.with_type(decoded.type), decoded)
+            continue
         if pa.types.is_string_view(f.type):
             kind = pa.large_string()
         elif pa.types.is_binary_view(f.type):

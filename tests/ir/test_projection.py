@@ -10,7 +10,6 @@ from skipstone.ir import types as ty
 from skipstone.ir.node import Node, Op, literal
 from skipstone.ir.outcome import Verdict
 from skipstone.ir.partitioning.projection import PartitionField, project
-from skipstone.ir.partitioning.residual import outcome, residual
 from skipstone.ir.partitioning.transforms import Transform
 from skipstone.ir.session import Session
 from skipstone.ir.simplify import FALSE, NULL, TRUE
@@ -18,6 +17,7 @@ from skipstone.ir.spec import LEAVES
 from skipstone.ir.text import show
 from tests.support.effort import LONG
 from tests.support.rows.partitions import COMPARISONS, MODES, bind, fields
+from tests.support.rows.residual import outcome, residual
 
 # Special cases.
 

@@ -14,12 +14,12 @@ import skipstone as ss
 from skipstone.ir import types as ty
 from skipstone.ir.node import Node, Op, literal
 from skipstone.ir.partitioning.projection import PartitionField, project
-from skipstone.ir.partitioning.residual import outcome, residual
 from skipstone.ir.partitioning.transforms import TIME, Transform
 from skipstone.ir.simplify import FALSE, TRUE, is_in
 from skipstone.ir.text import show
 from skipstone.ir.types import TEXT, Kind, from_arrow
 from tests.support.rows.partitions import ARROW, COMPARISONS, MODES, bind, fields, value, written
+from tests.support.rows.residual import outcome, residual
 from tests.support.rows.strategies import Field
 
 CASES = json.loads((Path(__file__).parents[1] / "data" / "iceberg_projection.json").read_text())

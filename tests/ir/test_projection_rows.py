@@ -15,7 +15,6 @@ from skipstone.ir.merge import merge
 from skipstone.ir.node import Node, Op, literal
 from skipstone.ir.outcome import Verdict
 from skipstone.ir.partitioning.projection import PartitionField, project
-from skipstone.ir.partitioning.residual import outcome
 from skipstone.ir.partitioning.transforms import TIME, Transform
 from skipstone.ir.rows import evaluate_rows
 from skipstone.ir.simplify import is_in
@@ -33,6 +32,7 @@ from tests.support.rows.partitions import (
     value,
     written,
 )
+from tests.support.rows.residual import outcome
 from tests.support.rows.strategies import Field, array_of, randoms
 
 

@@ -6,6 +6,7 @@ import random
 from decimal import Decimal
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
@@ -32,7 +33,7 @@ def test_spellings_of_nested_types(tmp_path, key, keys):
     pq.write_table(rows, tmp_path / "a.parquet")
     table, dim = ss.scan_parquet(str(tmp_path)), pa.table({key: keys})
     if keys.type.field(0).name == "b":
-        with pytest.raises(ss.UnsupportedForm, match="Spark does not compare"):
+        with pytest.raises(ss.UnsupportedForm, match="are not compared here"):
             ss.join(table, dim, on=key)
         return
     joined = join_explained(table, dim, on=key)
@@ -204,3 +205,19 @@ def test_keys_where_clocks_change(tmp_path, zone):
         assert ss.join(table, dim, **options).equals(plain), (probe, build, options)
         joined += 1
     assert joined > 5
+
+
+def test_run_end_encoded_columns_are_decoded():
+    runs = pc.run_end_encode(pa.array([1, 1, 2]))
+    rows, plain = pa.table({"k": runs, "x": [1, 2, 3]}), pa.table({"k": [1, 5], "y": [1, 2]})
+    for a, b in ((rows, plain), (plain, rows)):
+        assert ss.join(a, b, "k").select(["k", "x", "y"]).to_pydict() == {
+            "k": [1, 1], "x": [1, 2], "y": [1, 1],
+        }  # fmt: skip
+    assert ss.join(rows.slice(0, 0), plain, "k").num_rows == 0
+
+
+def test_structs_of_other_types_are_refused_with_a_way_out():
+    narrow, wide = (pa.array([{"a": 1}], pa.struct([("a", t)])) for t in (pa.int32(), pa.int64()))
+    with pytest.raises(ss.UnsupportedForm, match=r"are not compared here\. Cast one of them, or"):
+        ss.join(pa.table({"k": narrow}), pa.table({"k": wide}), "k")

@@ -8,10 +8,6 @@ LIVE: Final = "a container without live rows adds none, whether its rows are cou
 EQUIVALENT: Final[dict[str, dict[str, str]]] = {
     "plan": {
         "Plan.count: 0 -> 1": LIVE,
-        "_limited: rows >= 0 -> rows > 0": LIVE,
-        "_limited: 0 -> 1": LIVE,
-        "Plan.kept: np.flatnonzero(self._chosen).astype(np.int64, copy=False)"
-        " -> np.flatnonzero(self._chosen).astype(np.int64)": "a copy",
     },
     "selection": {
         "Selection.kept: np.flatnonzero(self._selected).astype(np.int64, copy=False)"

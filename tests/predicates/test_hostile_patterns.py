@@ -7,11 +7,11 @@ import skipstone as ss
 from skipstone import col, lit
 from skipstone.ir.like import after_prefix, decode
 from skipstone.ir.partitioning.projection import PartitionField
-from skipstone.ir.partitioning.residual import residual
 from skipstone.ir.partitioning.transforms import Transform
 from skipstone.ir.rows import evaluate_rows
 from skipstone.ir.simplify import FALSE, TRUE
 from tests.support.guarded import MB, SCHEMA, guarded
+from tests.support.rows.residual import residual
 
 
 def test_patterns_take_time_by_their_length():

@@ -7,12 +7,12 @@ import skipstone as ss
 from skipstone.ir import types as ty
 from skipstone.ir.node import Op
 from skipstone.ir.partitioning.projection import PartitionField, project
-from skipstone.ir.partitioning.residual import outcome, residual
 from skipstone.ir.partitioning.transforms import TIME, Transform
 from skipstone.ir.rows import evaluate_rows
 from skipstone.ir.text import show
 from skipstone.ir.types import TEXT, Kind
 from tests.support.predicates.predicates import predicate
+from tests.support.rows.residual import outcome, residual
 from tests.support.rows.strategies import Field, array_of, point
 
 ARROW = {

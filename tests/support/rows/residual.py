@@ -1,4 +1,4 @@
-"""Residuals: the part of a predicate that remains once the partition's values are known."""
+"""Residuals, which a partition leaves of a predicate, and rows judged in plain Python."""
 
 from __future__ import annotations
 
