@@ -57,6 +57,23 @@ def test_partition_evolution(tmp_path):
     assert len(table.plan("l = 6").files) == 1
 
 
+def test_files_of_one_schema_are_read_together_though_a_column_partitions_some(tmp_path):
+    for first in (True, False):  # the files in which the column is stored come first, or last
+        source = make(tmp_path / str(first), SCHEMA)
+        for partitions in (not first, first):
+            with source.update_spec() as update:
+                if partitions:
+                    update.add_field("s", IdentityTransform(), "s")
+                elif source.spec().fields:
+                    update.remove_field("s")
+            rows = nulls_but(4, l=[1, 2, 3, 4], s=["a", "b", "a", None])
+            source = append(source.refresh(), rows, per_file=2)
+        table = ss.scan_iceberg(source)
+        for where, count in {"s <> 'z'": 6, "l > 1 AND s = 'a'": 2, "s IS NULL": 2}.items():
+            plan = table.plan(where)
+            assert plan.to_arrow().num_rows == plan.count() == count, (first, where)
+
+
 def test_schema_evolution(tmp_path):
     """Columns are identified by id: renamed, dropped, added again by their old name, promoted."""
     kinds = Schema(

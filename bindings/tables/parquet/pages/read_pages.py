@@ -118,8 +118,8 @@ def read_by_pages(
 ) -> list[list[pa.RecordBatch] | None]:
     """Return the wanted rows of files; None for those that cannot be read by pages.
 
-    Files whose footers share a head are read together. Their rows may all be returned for the first
-    of them.
+    Files that share a footer's head and store the same columns are read together. Their rows may
+    all be returned for the first of them.
 
     Args:
         open_file: Opens the file of a task and reads its footer.
@@ -146,7 +146,11 @@ def read_by_pages(
             if one is not None:
                 stack.enter_context(one[0])
                 opened[i] = one[1]._replace(tests_blooms=True)
-        alike = groups_of(opened, lambda i: (id(opened[i].parsed.head), tasks[i].filtered))
+        # In Iceberg, a column may be stored in some files and be a partition's value in others.
+        alike = groups_of(
+            opened,
+            lambda i: (id(opened[i].parsed.head), tasks[i].filtered, *opened[i].constants),
+        )
         apart = len(alike) > 1 or len(opened) < len(tasks)
         locate_pages_together(file.parsed for file in opened.values())
         for numbers in alike:
