@@ -58,7 +58,7 @@ def plan_html(plan: Plan) -> str:
         "limit": int((~selected & ~never).sum()),
         "pruned": int(never.sum()),
     }
-    body = _heading("Plan", f"skipping: {plan.skipping}")
+    body = _heading("Plan", f"pruned by {plan.prunes_by}")
     if plan.predicate is not None:
         body += f"<pre>{escape(_condition(plan.predicate))}</pre>"
     texts = DECISIONS if plan.predicate is not None else {**DECISIONS, "whole": "read"}

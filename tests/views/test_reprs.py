@@ -31,7 +31,7 @@ def path(tmp_path):
 def test_a_plan(path):
     plan = ss.scan_parquet(path).plan(f"x >= 15 AND `{EVIL}` = '<b>'")
     shown = text_of(plan._repr_html_())
-    assert shown.startswith("Plan|skipping: data|x &gt;= 15 AND `&lt;script&gt;")
+    assert shown.startswith("Plan|pruned by column statistics|x &gt;= 15 AND `&lt;script&gt;")
     for part in (
         "|read, rows are filtered|",
         "|pruned|1|",
