@@ -197,3 +197,23 @@ def _offsets_of(values: pa.ListArray) -> pa.Array:
     """
     ends = np.cumsum(int64_of(values.value_lengths()), dtype=np.int32)
     return arrow_of(np.concatenate([np.zeros(1, np.int32), ends]))
+
+
+def storage_type(t: pa.DataType) -> pa.DataType:
+    """Return the type that stores an extension type."""
+    while isinstance(t, pa.BaseExtensionType):
+        t = t.storage_type
+    return t
+
+
+def plain_storage(t: pa.DataType) -> pa.DataType:
+    """Return a type with its extension types, also of its parts, as they are stored."""
+    t = storage_type(t)
+    if pa.types.is_struct(t):
+        return pa.struct([f.with_type(plain_storage(f.type)) for f in t])
+    if pa.types.is_map(t):
+        parts = (f.with_type(plain_storage(f.type)) for f in (t.key_field, t.item_field))
+        return pa.map_(*parts, t.keys_sorted)
+    if pa.types.is_list(t) or pa.types.is_large_list(t):
+        return list_of(t.value_field.with_type(plain_storage(t.value_type)), t)
+    return t

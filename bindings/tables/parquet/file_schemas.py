@@ -16,7 +16,12 @@ from skipstone.bindings.tables.parquet.declared_types import (
     noted_paths,
     with_notes,
 )
-from skipstone.bindings.tables.table_columns import are_lists_or_maps, list_of
+from skipstone.bindings.tables.table_columns import (
+    are_lists_or_maps,
+    list_of,
+    plain_storage,
+    storage_type,
+)
 from skipstone.ir.arrow import is_instant
 from skipstone.ir.cached import cached_property
 from skipstone.ir.errors import SourceError, describe_error
@@ -162,7 +167,7 @@ class FileSchema:
 @cache
 def widens(given: pa.DataType, wanted: pa.DataType) -> bool:
     """Return True if the type `given` becomes `wanted` by widening."""
-    given = without_views(given)
+    given, wanted = without_views(storage_type(given)), storage_type(wanted)
     while pa.types.is_dictionary(given):
         given = without_views(given.value_type)
     if _short_offsets(given) == pa.binary() and _short_offsets(wanted) == pa.string():
@@ -241,8 +246,9 @@ def _common_schema(schemas: tuple[FileSchema, ...]) -> pa.Schema:
 def _with_shared_types(fields: Iterable[pa.Field], others: Iterable[pa.Field]) -> pa.Schema:
     """Return fields with types that `others` can share; fields that `others` lack become nullable.
 
-    Dictionaries become plain values where the other field has plain values. Instants in several
-    zones become instants in UTC.
+    Dictionaries become plain values where the other field has plain values. Extension types become
+    their storage where the other field has another type: Arrow reads a UUID as one only from files
+    with its own schema. Instants in several zones become instants in UTC.
     """
     same = {f.name: f for f in others}
     return pa.schema(
@@ -257,6 +263,8 @@ def _shared_type(field: pa.Field, same: pa.Field) -> pa.DataType:
     t, other = field.type, same.type
     if t != other and VARIANT in (meaning_of(field), meaning_of(same)):
         return pa.struct([("metadata", pa.binary()), ("value", pa.binary())])
+    if t != other:
+        t, other = plain_storage(t), plain_storage(other)
     if pa.types.is_dictionary(t) and not pa.types.is_dictionary(other):
         t = t.value_type
     if is_instant(t) and is_instant(other) and t.tz != other.tz:
@@ -358,7 +366,7 @@ def _field_leaves(field: pa.Field, above: Path) -> Iterator[tuple[Path | None, p
     The path is None for nested extension types, other lists, and noted values in lists and maps.
     """
     path, t = (*above, field.name), field.type
-    nested = pa.types.is_nested(_storage_type(t))
+    nested = pa.types.is_nested(storage_type(t))
     if (nested and isinstance(t, pa.BaseExtensionType)) or (is_part(path) and meaning_of(field)):
         yield None, t, width_of(t)
     elif pa.types.is_struct(t):
@@ -373,16 +381,9 @@ def _field_leaves(field: pa.Field, above: Path) -> Iterator[tuple[Path | None, p
         yield None if nested else path, t, width_of(t)
 
 
-def _storage_type(t: pa.DataType) -> pa.DataType:
-    """Return the type that stores an extension type."""
-    while isinstance(t, pa.BaseExtensionType):
-        t = t.storage_type
-    return t
-
-
 def width_of(t: pa.DataType) -> int:
     """Return the number of Parquet columns that a type takes."""
-    t = _storage_type(t)
+    t = storage_type(t)
     if pa.types.is_map(t):
         return width_of(t.key_type) + width_of(t.item_type)
     if pa.types.is_struct(t):

@@ -137,3 +137,28 @@ def test_columns_of_no_type_are_null(tmp_path):
     table = ss.scan_parquet(tmp_path)
     assert table.plan("x IS NULL").to_arrow()["id"].to_pylist() == [1, 2]
     assert table.plan("x IS NOT NULL").files == ()
+
+
+UUIDS = [bytes([16 * k, *range(15)]) for k in range(12)]
+
+
+@pytest.mark.parametrize("form", ["plain", "struct", "list"])
+@pytest.mark.parametrize("kinds", [(True, False), (False, True)], ids=str)
+def test_uuids_of_files_with_and_without_arrows_schema(tmp_path, kinds, form):
+    """pyarrow reads a UUID as a type of its own only where Arrow's schema is in the footer."""
+    for k, stored in enumerate(kinds):
+        values = pa.array(UUIDS[6 * k : 6 * k + 6], pa.uuid())
+        if form == "struct":
+            values = pa.StructArray.from_arrays([values], ["v"])
+        elif form == "list":
+            values = pa.ListArray.from_arrays(range(7), values)
+        rows = pa.table({"u": values, "id": range(6 * k, 6 * k + 6)})
+        pq.write_table(rows, tmp_path / f"{k}.parquet", store_schema=stored, row_group_size=3)
+    table = ss.scan_parquet(tmp_path)
+    name = {"plain": "u", "struct": "u.v", "list": "get(u, 0)"}[form]
+    for k in (1, 4, 8):
+        plan = table.plan(f"{name} = X'{UUIDS[k].hex()}'")
+        assert plan.to_arrow()["id"].to_pylist() == [k]
+        assert len(plan.files) == 1 and sum(map(len, plan.row_groups.values())) == 1
+    assert table.plan(f"{name} >= X'a0'").count() == 2
+    assert table.plan(f"{name} IS NULL").count() == 0
