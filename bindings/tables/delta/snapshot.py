@@ -41,6 +41,12 @@ MAX_READER_VERSION: Final = 3  # the newest version of the protocol
 FILE_COLUMNS: Final = tuple(name for name in COLUMNS if name != "stats")
 
 MAPPING: Final = "delta.columnMapping.mode"
+# Tables whose latest commits only a coordinator knows. Their feature is one of writers, so the
+# protocol refuses no reader, which would miss those commits. Source: Delta's request for comments
+# "Coordinated Commits"; its Spark writer appends "-preview".
+COORDINATORS: Final = tuple(
+    f"delta.coordinatedCommits.commitCoordinator{end}" for end in ("", "-preview")
+)
 
 METADATA: Final = ("id", "name", "description", "partitionColumns", "configuration", "createdTime")
 
@@ -329,6 +335,13 @@ def _read_settings(
         )
     known_metadata: dict[str, Any] = {name: metadata.get(name) for name in METADATA}
     known_metadata["configuration"] = dict(known_metadata["configuration"] or {})
+    for name in COORDINATORS:
+        if coordinator := known_metadata["configuration"].get(name):
+            raise SourceError(
+                f"{uri}: the table has coordinated commits, and only its coordinator "
+                f"{clip(repr(coordinator))} knows the latest; read it with an engine that asks it, "
+                f"or remove the property {name} with Delta"
+            )
     mapped = known_metadata["configuration"].get(MAPPING, "none") != "none"
     return known_metadata, fields_of(
         json.loads(metadata["schemaString"]), list(known_metadata["partitionColumns"] or ()), mapped

@@ -21,6 +21,7 @@ from skipstone.kernels.decode.avro_records import Records
 # Ids of the fields of a manifest list's entries, and of partition summaries.
 PATH, LENGTH, SPEC, CONTENT, SEQUENCE, PARTITIONS = 500, 501, 502, 517, 515, 507
 ADDED_FILES, EXISTING_FILES, ADDED_ROWS, EXISTING_ROWS = 504, 505, 512, 513
+ENCRYPTED = b"AGS1"
 HAS_NULL, HAS_NAN, LOWER, UPPER = 509, 518, 510, 511
 
 
@@ -82,10 +83,26 @@ def decode(data: bytes) -> Sequence[Any]:
     """
     from skipstone.bindings.tables.iceberg import fallback
 
+    refuse_encrypted(data)
     try:
         return _listed(Container(data).records())
     except Unsupported as e:
         return fallback.manifest_list(data, e)
+
+
+def refuse_encrypted(data: bytes) -> None:
+    """Refuse the bytes of an encrypted file of metadata.
+
+    Raises:
+        SourceError: the file is encrypted.
+
+    Source: Iceberg's "AES GCM Stream file format extension", the magic bytes.
+    """
+    if data[:4] == ENCRYPTED:
+        raise SourceError(
+            "it is encrypted, and Skipstone reads no keys; read the table with an engine that has "
+            "the keys of its encryption.key-id"
+        )
 
 
 def _listed(found: Records) -> list[ListedManifest]:

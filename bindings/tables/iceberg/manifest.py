@@ -18,6 +18,7 @@ import pyarrow as pa
 from skipstone.bindings.plans.work import Meter
 from skipstone.bindings.progress import Track
 from skipstone.bindings.statistics.coerce_inputs import MAX_ROWS
+from skipstone.bindings.tables.iceberg.listing import refuse_encrypted
 from skipstone.bindings.tables.iceberg.manifest_cache import ManifestCache
 from skipstone.bindings.tables.iceberg.values import strings
 from skipstone.ir.arrow import arrow_of, null_where
@@ -360,6 +361,7 @@ def decode(data: bytes, path: str, spec: int, sequence: int) -> Manifest:
     """
     from skipstone.bindings.tables.iceberg import fallback
 
+    refuse_encrypted(data)
     try:
         found = Container(data, UNUSED)
         return Manifest(path, spec, sequence, found.records(), len(data))

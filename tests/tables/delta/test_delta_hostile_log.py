@@ -111,6 +111,23 @@ def test_settings_are_found_anywhere_in_a_line(tmp_path):
             + "}}\n",
             "two columns 'x'; expected distinct names",
         ),
+        *(
+            (
+                json.dumps(
+                    {
+                        "metaData": {
+                            "configuration": {
+                                f"delta.coordinatedCommits.commitCoordinator{end}": "dynamodb"
+                            },
+                            "schemaString": json.dumps(delta_schema("x INT")),
+                        }
+                    }
+                )
+                + "\n",
+                "coordinated commits, and only its coordinator 'dynamodb'",
+            )
+            for end in ("", "-preview")
+        ),
         ("{" + '"a":{' * 100_000 + "\n", "JSON"),
     ],
 )

@@ -3,6 +3,7 @@
 import datetime as dt
 import struct
 import uuid
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -120,6 +121,25 @@ def test_missing_files(tmp_path):
     os.remove(source.current_snapshot().manifest_list.removeprefix("file://"))
     with pytest.raises(ss.SourceError, match=r"manifest list cannot be read"):
         ss.scan_iceberg(source.metadata_location)
+
+
+@pytest.mark.parametrize("what", ["list", "manifest", "data"])
+def test_files_that_need_a_key(tmp_path, what):
+    """Iceberg encrypts its own files as AES GCM streams; Parquet encrypts itself."""
+    source = append(make(tmp_path, SCHEMA), nulls_but(1, i=[1]))
+    snapshot = source.current_snapshot()
+    match what:
+        case "list":
+            place = snapshot.manifest_list
+        case "manifest":
+            place = snapshot.manifests(source.io)[0].manifest_path
+        case _:
+            place = ss.scan_iceberg(source).all_files[0]
+    path = place.removeprefix("file://")
+    data = Path(path).read_bytes()
+    Path(path).write_bytes(data[:-4] + b"PARE" if what == "data" else b"AGS1" + data[4:])
+    with pytest.raises(ss.SourceError, match="encrypted"):
+        ss.scan_iceberg(source.metadata_location).plan("i = 1").to_arrow()
 
 
 def test_uuids(tmp_path):
