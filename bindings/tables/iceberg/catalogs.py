@@ -41,7 +41,7 @@ def table_in_catalog(name: Any, catalog: Any, options: Mapping[str, str]) -> Any
         NotInstalledError,
     )
 
-    from skipstone.bindings.tables.iceberg.variants import UNKNOWN_TYPE
+    from skipstone.bindings.tables.iceberg.variants import is_unread
 
     if not isinstance(name, str) and not _is_names(name):
         raise SourceError(
@@ -72,10 +72,11 @@ def table_in_catalog(name: Any, catalog: Any, options: Mapping[str, str]) -> Any
             "extras, such as pip install 'pyiceberg[glue]'"
         ) from e
     except Exception as e:  # errors of SQL drivers, HTTP, Thrift and AWS have no common base
-        if UNKNOWN_TYPE in str(e):
+        if is_unread(e):
             raise SourceError(
-                f"{whose}: pyiceberg reads no VARIANT columns, and the table {shown!r} has one; "
-                "open the table by its metadata file instead, without catalog="
+                f"{whose}: pyiceberg reads no VARIANT columns and no named geometries, and the "
+                f"table {shown!r} has one; open the table by its metadata file instead, without "
+                "catalog="
             ) from e
         raise SourceError(
             f"{whose} cannot be asked for the table {shown!r} ({describe_error(e)}); check the "

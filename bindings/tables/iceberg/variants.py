@@ -1,11 +1,13 @@
-"""Open tables with VARIANT columns, whose type pyiceberg does not know.
+"""Open tables with types that pyiceberg does not read: VARIANT, and geometries with parameters.
 
-Source: Iceberg's specification, version 3, "Semi-structured Types"; seen in Iceberg 1.12.
+Source: Iceberg's specification, version 3, "Semi-structured Types" and the strings of types under
+"Schemas"; seen in Iceberg 1.12.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -17,7 +19,9 @@ from pyiceberg.types import BinaryType
 
 from skipstone.bindings.tables.iceberg.file_io import FileIO, LazyTable
 
-UNKNOWN_TYPE: Final = "Unsupported field type: 'variant'"  # what pyiceberg 0.12 says
+# What pyiceberg 0.12 says.
+UNREAD: Final = ("Unsupported field type: 'variant'", "Could not parse geo")
+PLACE: Final = re.compile(r"(geometry|geography)\(([^'\"]+)\)")
 TYPES: Final = ("type", "element", "value")  # where the JSON of a schema names types
 
 
@@ -25,8 +29,13 @@ class VariantType(BinaryType):  # type: ignore[misc]
     """The type of a VARIANT column; to pyiceberg it is binary."""
 
 
+def is_unread(e: Exception) -> bool:
+    """Return True if pyiceberg raised an error because it does not read a type."""
+    return any(words in str(e) for words in UNREAD)
+
+
 def open_metadata(where: str, options: Mapping[str, str]) -> LazyTable:
-    """Read a metadata file, whose columns may be VARIANT.
+    """Read a metadata file, whose columns may have any type of Iceberg's version 3.
 
     Args:
         where: The metadata file.
@@ -36,25 +45,35 @@ def open_metadata(where: str, options: Mapping[str, str]) -> LazyTable:
     try:
         metadata = FromInputFile.table_metadata(source)
     except ValidationError as e:
-        if UNKNOWN_TYPE not in str(e):
+        if not is_unread(e):
             raise
         with source.open() as f:
             found = json.loads(Compressor.get_compressor(where).stream_decompressor(f).read())
         for key in ("schema", "schemas"):
             if key in found:
-                found[key] = _with_variants(found[key])
+                found[key] = _readable(found[key])
         metadata = TableMetadataUtil.parse_obj(found)
     files = FileIO({**options, **metadata.properties}, location=where)
     return LazyTable(("static-table", where), metadata, where, files, NoopCatalog("static-table"))
 
 
-def _with_variants(schema: Any) -> Any:
-    """Return the JSON of schemas with an object in place of the name of the type."""
+def _readable(schema: Any) -> Any:
+    """Return the JSON of schemas with types that pyiceberg reads."""
     if isinstance(schema, list):
-        return [_with_variants(part) for part in schema]
+        return [_readable(part) for part in schema]
     if not isinstance(schema, dict):
         return schema
     return {
-        key: VariantType() if key in TYPES and part == "variant" else _with_variants(part)
+        key: _type(part) if key in TYPES and isinstance(part, str) else _readable(part)
         for key, part in schema.items()
     }
+
+
+def _type(name: str) -> Any:
+    """Return an object for VARIANT; put quotes around the parameters of a geometry."""
+    if name == "variant":
+        return VariantType()
+    if place := PLACE.fullmatch(name):
+        quoted = ", ".join(f"'{part.strip()}'" for part in place[2].split(","))
+        return f"{place[1]}({quoted})"
+    return name

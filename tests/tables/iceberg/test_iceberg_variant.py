@@ -136,3 +136,24 @@ def test_a_column_may_be_called_variant(metadata, tmp_path):
     table = ss.scan_iceberg(str(where))
     assert table.plan("variant = 3").to_arrow()["variant"].to_pylist() == [3]
     assert table.metadata.properties["type"] == "variant"
+
+
+# Types as Iceberg's library writes them, without quotes, which pyiceberg 0.12 expects.
+PLACES = ["geometry", "geometry(OGC:CRS84)", "geometry(srid:4326)", "geography",
+          "geography(OGC:CRS84)", "geography(OGC:CRS84, vincenty)",
+          "geometry('EPSG:3857')"]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", PLACES)
+def test_places(metadata, tmp_path, kind):
+    """Geometries and geographies are binary, and the files lack them."""
+    found = json.loads(Path(metadata).read_text())
+    for part in found["schemas"]:
+        part["fields"] = [f for f in part["fields"] if f.get("type") != "variant"]
+        part["fields"].append({"id": 30, "name": "g", "required": False, "type": kind})
+    where = tmp_path / "v6.metadata.json"
+    where.write_text(json.dumps(found))
+    table = ss.scan_iceberg(str(where))
+    assert table.schema.field("g").type == pa.binary()
+    assert table.plan("id = 5").to_arrow().num_rows == 1
+    assert table.plan("g IS NULL").to_arrow().num_rows == 6
