@@ -74,7 +74,7 @@ class FileColumns(Mapping[Path, ColumnStatistics]):
             has_nan = pc.or_(fill(pc.is_nan(low), False), fill(pc.is_nan(high), False))
             low, high = (null_where(has_nan, b) for b in (low, high))
         if leaf.kind == "UUIDType":
-            low, high = _certain_uuids(*wide_uuids(low, high))
+            low, high = _certain_uuids(low, high, files)
         if high is not None and is_nanoseconds(leaf.type):
             high = _to_end_of_microsecond(high)
         rows = arrow_of(files.rows, files.rows >= 0)
@@ -113,19 +113,22 @@ def _nested_nulls(
 
 
 def _certain_uuids(
-    low: pa.Array | None, high: pa.Array | None
+    low: pa.Array | None, high: pa.Array | None, files: Manifest
 ) -> tuple[pa.Array | None, pa.Array | None]:
-    """Return bounds of UUIDs that are right in the order of bytes, from `values.wide_uuids`.
+    """Return bounds of UUIDs that are right in the order of bytes.
 
-    When Java merges the bounds of row groups, a minimum in the upper half of all UUIDs may hide
-    smaller UUIDs in the lower half, and a maximum in the lower half may hide greater UUIDs in the
-    upper half.
+    Parquet orders the bounds of a row group by bytes. When Java merges those of several row groups,
+    a minimum in the upper half of all UUIDs may hide smaller UUIDs in the lower half, and a maximum
+    in the lower half may hide greater UUIDs in the upper half.
     """
-    half = scalar_of("8", pa.string())
+    half, one_group = scalar_of("8", pa.string()), arrow_of(files.has_one_group)
+    wide_low, wide_high = wide_uuids(low, high)
     if low is not None:
-        low = null_where(pc.greater_equal(low, half), low)
+        wide_low = null_where(pc.greater_equal(wide_low, half), wide_low)
+        low = pc.if_else(one_group, low, wide_low)
     if high is not None:
-        high = null_where(pc.less(high, half), high)
+        wide_high = null_where(pc.less(wide_high, half), wide_high)
+        high = pc.if_else(one_group, high, wide_high)
     return low, high
 
 

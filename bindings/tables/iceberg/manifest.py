@@ -14,6 +14,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from skipstone.bindings.plans.work import Meter
 from skipstone.bindings.progress import Track
@@ -21,7 +22,7 @@ from skipstone.bindings.statistics.coerce_inputs import MAX_ROWS
 from skipstone.bindings.tables.iceberg.listing import refuse_encrypted
 from skipstone.bindings.tables.iceberg.manifest_cache import ManifestCache
 from skipstone.bindings.tables.iceberg.values import strings
-from skipstone.ir.arrow import arrow_of, null_where
+from skipstone.ir.arrow import arrow_of, booleans_of, null_where, scalar_of
 from skipstone.ir.cached import cached_property
 from skipstone.ir.errors import MAX_PATH, SourceError, clip, describe_error
 from skipstone.kernels.decode.avro import Container
@@ -36,14 +37,18 @@ DATA, POSITIONS, EQUALITY = range(3)
 STATUS, SEQUENCE, CONTENT, PATH, FORMAT, PARTITION, ROWS, SIZE = 0, 3, 134, 100, 101, 102, 103, 104
 VALUES, NULLS, NANS, LOWER, UPPER = 109, 110, 137, 125, 128
 EQUALITY_IDS, SORT_ORDER, REFERENCED, OFFSET, LENGTH = 135, 140, 143, 144, 145
-# Snapshot, file sequence number, column sizes, key metadata, split offsets: these are not decoded.
-UNUSED: Final = frozenset({1, 4, 108, 131, 132})
+SPLITS: Final = 132
+# Snapshot, file sequence number, column sizes, key metadata: these are not decoded.
+UNUSED: Final = frozenset({1, 4, 108, 131})
+# The split offsets of a Parquet file of one row group, which begins at byte 4: a block of one item,
+# 4, and the end of the blocks, in Avro's variable numbers.
+ONE_SPLIT: Final = (2, 8, 0)
 MAPS: Final = (VALUES, NULLS, NANS, LOWER, UPPER)
 # The Avro types that a field may have; pyiceberg's and Java's writers use these.
 KINDS: Final = (
     (("int", "long"), (STATUS, SEQUENCE, CONTENT, ROWS, SIZE, SORT_ORDER, OFFSET, LENGTH)),
     (("string",), (PATH, FORMAT, REFERENCED)),
-    (("array",), (*MAPS, EQUALITY_IDS)),
+    (("array",), (*MAPS, EQUALITY_IDS, SPLITS)),
 )
 Longs = npt.NDArray[np.int64]
 
@@ -152,6 +157,24 @@ class Manifest:
     def sort_orders(self) -> Longs:
         """The id of each file's sort order, int64; -1 is unknown."""
         return self._longs(SORT_ORDER, -1)
+
+    @cached_property
+    def has_one_group(self) -> npt.NDArray[np.bool_]:
+        """True for Parquet files that have one row group, by their split offsets."""
+        slot = self._records.field(SPLITS, "array")
+        if slot is None:
+            return np.zeros(len(self), np.bool_)
+        starts, known = self._chosen(self._records.slots[slot.at]), self._records.known(slot)
+        data, one = (
+            self._records.data,
+            booleans_of(pc.equal(self.formats, scalar_of("PARQUET", pa.string()))),
+        )
+        if known is not None:
+            one &= known if self._live is None else known[self._live]
+        one &= (starts >= 0) & (starts <= len(data) - len(ONE_SPLIT))
+        for k, byte in enumerate(ONE_SPLIT):
+            one &= data[np.where(one, starts + k, 0)] == byte
+        return one
 
     @cached_property
     def references(self) -> list[str | None]:

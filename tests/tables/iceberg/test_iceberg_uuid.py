@@ -20,12 +20,12 @@ SCHEMA = Schema(NestedField(1, "u", UUIDType()), NestedField(2, "f", FixedType(3
 A, B, C, D = (uuid.UUID(int=k << 124 | 7) for k in (1, 7, 8, 15))
 
 
-def file(path, low, high, column=1, partition=(), nulls=0):
+def file(path, low, high, column=1, partition=(), nulls=0, **more):
     ends = [v.bytes if isinstance(v, uuid.UUID) else v for v in (low, high)]
     named = zip(("lower_bounds", "upper_bounds"), ends, strict=True)
     return data_file(
         path, partition, value_counts={column: 10}, null_value_counts={column: nulls},
-        **{name: {column: v} for name, v in named if v is not None},
+        **{name: {column: v} for name, v in named if v is not None}, **more,
     )  # fmt: skip
 
 
@@ -62,6 +62,36 @@ UUIDS = [
 def test_bounds_of_uuids(tmp_path, low, high, where, verdict):
     table = ss.scan_iceberg(commit(make(tmp_path, SCHEMA), [file("/a", low, high)]))
     assert table.plan(where).verdicts.tolist() == [verdict]
+
+
+# Bounds of u in a file; its split offsets; a condition; the verdict.
+GROUPS = [
+    (A, B, [4], f"u = '{C}'", NEVER),  # one row group, which Parquet bounds by bytes
+    (A, B, [4], f"u = '{B}'", MAYBE),
+    (A, B, [4], f"u > '{B}'", NEVER),
+    (A, B, [4], f"u <= '{B}'", ALWAYS),
+    (C, D, [4], f"u = '{A}'", NEVER),
+    (C, D, [4], f"u >= '{C}'", ALWAYS),
+    (A, D, [4], f"u > '{D}'", NEVER),
+    (C, B, [4], f"u = '{A}'", MAYBE),  # a contradiction
+    (A, B, [4, 900], f"u = '{C}'", MAYBE),
+    (A, B, [], f"u = '{C}'", MAYBE),
+    (A, B, None, f"u = '{C}'", MAYBE),
+    (A, B, [900], f"u = '{C}'", MAYBE),  # not the first row group
+]
+
+
+@pytest.mark.parametrize("low, high, splits, where, verdict", GROUPS)
+def test_bounds_of_one_row_group_are_in_the_order_of_bytes(
+    tmp_path, low, high, splits, where, verdict
+):
+    source = commit(make(tmp_path, SCHEMA), [file("/a", low, high, split_offsets=splits)])
+    assert ss.scan_iceberg(source).plan(where).verdicts.tolist() == [verdict]
+    source = make(tmp_path / "orc", SCHEMA)
+    files = [file("/a", low, high, split_offsets=splits, format="ORC")]
+    assert ss.scan_iceberg(commit(source, files)).plan(where).verdicts.tolist() == [
+        verdict if len(splits or ()) != 1 or (low, high) == (C, B) else MAYBE
+    ]
 
 
 # Bounds of f; a condition; the verdict.
@@ -102,7 +132,10 @@ def test_no_row_is_lost_to_signed_bounds(tmp_path):
     for k, groups in enumerate(contents):
         key = signed if k % 2 else (lambda u: u.int)
         low, high = min(map(min, groups), key=key), max(map(max, groups), key=key)
-        files.append(file(f"/{k}", low, high))
+        assert len(groups) > 1 or (low, high) == (min(groups[0]), max(groups[0]))
+        # Files of one row group have its bounds.
+        splits = [4, *range(100, 99 + len(groups))]
+        files.append(file(f"/{k}", low, high, split_offsets=splits if k % 3 else None))
     table = ss.scan_iceberg(commit(make(tmp_path, SCHEMA), files))
     texts = [[str(u) for g in groups for u in g] for groups in contents]
     kept = 0
