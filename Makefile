@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 WORKERS := $(shell nproc 2>/dev/null || sysctl -n hw.ncpu 2>/dev/null || echo 2)
 
-.PHONY: help demo test check format lint types floors lowest spark real browser build release-check docs long fuzz mutants bench clean
+.PHONY: help demo test check format lint types floors lowest spark real unity browser build release-check docs long fuzz mutants bench clean
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
@@ -70,6 +70,9 @@ spark: $(SPARK)/.done ## the tests of enable, prune and joins on another Spark, 
 	SKIPSTONE_LAKES=1 $(SPARK)/bin/python -m pytest -n $(WORKERS) -q -p no:cacheprovider -p no:unraisableexception tests/spark/automatic tests/spark/pruning tests/spark/joins tests/spark/session/test_text_meaning.py tests/layout/test_advised_lakes.py $(shell find tests/spark/reading -name 'test_spark_delta_lake.py')
 real: $(SPARK)/.done ## tables as Spark, delta-rs, pyiceberg, DuckDB and Polars write them: rows beside Spark, files beside its planners
 	$(SPARK)/bin/python -m tests.real $(REAL)
+
+unity: $(VENV)/.dev ## tables of Unity Catalog's open server, which Maven fetches: UNITY_JARS=classpath of another
+	SKIPSTONE_UNITY=1 $(BIN)/python -m pytest -q -rs tests/real/test_unity_server.py
 
 CORE := arrow columns lowest many objects rows sql statistics work
 
