@@ -14,7 +14,6 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from skipstone.bindings.plans.work import Meter
 from skipstone.bindings.progress import Track
@@ -22,6 +21,7 @@ from skipstone.bindings.statistics.coerce_inputs import MAX_ROWS
 from skipstone.bindings.tables.iceberg.listing import refuse_encrypted
 from skipstone.bindings.tables.iceberg.manifest_cache import ManifestCache
 from skipstone.bindings.tables.iceberg.values import strings
+from skipstone.ir import compute as pc
 from skipstone.ir.arrow import arrow_of, booleans_of, null_where, scalar_of
 from skipstone.ir.cached import cached_property
 from skipstone.ir.errors import MAX_PATH, SourceError, clip, describe_error
