@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from skipstone.bindings.tables.parquet.heads import Head
+from skipstone.bindings.tables.table_columns import storage_type
 from skipstone.ir.arrow import dtype_of
 from skipstone.ir.types import FIRST_DATE, LAST_DATE
 from skipstone.ir.zones import GREGORIAN, SETTLED
@@ -108,7 +109,9 @@ def _encoding(physical: str, length: int, logical: str, arrow_type: pa.DataType)
             pa.large_string(),
         ):
             return Encoding("")
-        case "FIXED_LEN_BYTE_ARRAY", "None" if arrow_type == pa.binary(length):
+        case "FIXED_LEN_BYTE_ARRAY", "None" | "UUID" if storage_type(arrow_type) == pa.binary(
+            length
+        ):
             return Encoding("")
     return None
 

@@ -162,3 +162,34 @@ def test_uuids_of_files_with_and_without_arrows_schema(tmp_path, kinds, form):
         assert len(plan.files) == 1 and sum(map(len, plan.row_groups.values())) == 1
     assert table.plan(f"{name} >= X'a0'").count() == 2
     assert table.plan(f"{name} IS NULL").count() == 0
+
+
+@pytest.mark.parametrize("kind", [pa.uuid(), pa.binary(16), pa.binary(3)], ids=str)
+@pytest.mark.parametrize("options", [{}, {"use_dictionary": False}], ids=str)
+def test_pages_of_values_of_fixed_length(tmp_path, kind, options):
+    """Conditions prune pages, and the rows are those of pyarrow."""
+    width, n, path = 3 if kind == pa.binary(3) else 16, 6000, tmp_path / "a.parquet"
+    values = [None if k % 97 == 5 else (k << 8).to_bytes(3, "big") + bytes(width - 3)
+              for k in range(n)]  # fmt: skip
+    rows = pa.table({"u": pa.array(values, kind), "id": range(n)})
+    pq.write_table(rows, path, store_schema=False, write_page_index=True, row_group_size=n // 2,
+                   write_batch_size=100, data_page_size=1000, **options)  # fmt: skip
+    table = ss.scan_parquet(path)
+    for k in (0, 2345, 4000):
+        literal = f"X'{values[k].hex()}'"
+        pages = table.plan(f"u = {literal}").pages
+        assert (
+            sum(stop - start for spans in pages[str(path)].values() for start, stop in spans)
+            < n // 2
+        )
+        known = [i for i, v in enumerate(values) if v is not None]
+        for where, wanted in {
+            f"u = {literal}": [k],
+            f"u < {literal}": [i for i in known if i < k],
+            f"u >= {literal} AND id % 2 = 0": [i for i in known if i >= k and i % 2 == 0],
+            f"u IN ({literal}, X'00')": [k],
+            f"u IS NULL AND id > {k}": [i for i in range(k + 1, n) if values[i] is None],
+        }.items():
+            found = table.plan(where).to_arrow()
+            assert found["id"].to_pylist() == wanted, where
+            assert found["u"].to_pylist() == [values[i] for i in wanted], where

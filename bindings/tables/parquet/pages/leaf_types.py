@@ -162,6 +162,8 @@ def _known_type(leaf: Any) -> tuple[pa.DataType, t.Fields] | None:
             return pa.string(), {CONVERTED: t.i32(UTF8), LOGICAL: _union(1)}
         case "BYTE_ARRAY", "Enum":
             return pa.binary(), {}
+        case "FIXED_LEN_BYTE_ARRAY", "None" | "UUID" if leaf.length > 0:
+            return pa.binary(leaf.length), {LENGTH: t.i32(leaf.length)}
     return None
 
 
