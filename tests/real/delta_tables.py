@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import skipstone as ss
-from tests.real.made import COLUMNS, PARTS, SELECT, Made, Wanted, inserts, rows_of, run
+from tests.real.made import COLUMNS, PARTS, SELECT, Made, Wanted, inserts, rows_of, run, unmade
 
 PARTED = f"CREATE TABLE {{t}} ({COLUMNS}) USING delta PARTITIONED BY (p)"
 PLAIN = f"CREATE TABLE {{t}} ({COLUMNS}) USING delta"
@@ -113,11 +113,26 @@ FEATURES: dict[str, tuple[list[str], list[str]]] = {
         ],
         [],
     ),
-    "by hours that are generated": (
+    "by years that are generated": (
         [
             f"CREATE TABLE {{t}} ({COLUMNS}, "
             "h TIMESTAMP GENERATED ALWAYS AS (DATE_TRUNC('DAY', t)), "
             "yyyy INT GENERATED ALWAYS AS (YEAR(t))) USING delta PARTITIONED BY (yyyy)"
+        ],
+        [],
+    ),
+    "by hours that are generated": (
+        [
+            f"CREATE TABLE {{t}} ({COLUMNS}, yy INT GENERATED ALWAYS AS (YEAR(t)), "
+            "mm INT GENERATED ALWAYS AS (MONTH(t)), dd INT GENERATED ALWAYS AS (DAY(t)), "
+            "hh INT GENERATED ALWAYS AS (HOUR(t))) USING delta PARTITIONED BY (yy, mm, dd, hh)"
+        ],
+        [],
+    ),
+    "by texts of hours that are generated": (
+        [
+            f"CREATE TABLE {{t}} ({COLUMNS}, hours STRING GENERATED ALWAYS AS "
+            "(DATE_FORMAT(t, 'yyyy-MM-dd-HH'))) USING delta PARTITIONED BY (hours)"
         ],
         [],
     ),
@@ -128,7 +143,7 @@ def names(statement: str, more: list[str]) -> str:
     """Name the columns of an insert where the table has more than the common ones."""
     if not more:
         return statement
-    common = "id, i, l, f, s, d, t, n, b, z, st, arr, p"
+    common = "id, i, l, f, s, d, t, n, b, z, st, arr, m, items, p"
     return statement.replace(" SELECT /*+", f" ({common}) SELECT /*+", 1)
 
 
@@ -143,7 +158,7 @@ def by_spark(spark: Any, folder: Path, wanted: Wanted) -> Iterator[Made]:
         try:
             run(spark, [s.replace("{t}", name) for s in statements])
         except Exception as e:
-            print(f"delta, Spark, {feature}: not made: {str(e).splitlines()[0][:200]}")
+            yield unmade("delta", "Spark", feature, e)
             continue
         yield made(spark, "Spark", feature, path)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import skipstone as ss
-from tests.real.made import COLUMNS, PARTS, SELECT, Made, Wanted, inserts, rows_of, run
+from tests.real.made import COLUMNS, PARTS, SELECT, Made, Wanted, inserts, rows_of, run, unmade
 
 CREATE = f"CREATE TABLE {{t}} ({COLUMNS}) USING iceberg"
 MERGE_ON_READ = (
@@ -49,7 +49,14 @@ FEATURES: dict[str, tuple[list[str], list[str]]] = {
     "version 2": ([CREATE], DELETES),
     "identity": ([parted("p")], DELETES),
     "bucket": ([parted("bucket(4, id)")], []),
+    "bucket, other types": ([parted("bucket(2, s), bucket(2, n), bucket(2, t)")], DELETES[:1]),
     "truncate": ([parted("truncate(6, s), truncate(50, i)")], []),
+    "truncate, other types": ([parted("truncate(5, n), truncate(2, b)")], []),
+    "void": (
+        [with_properties("'format-version' = '1'"), "ALTER TABLE {t} ADD PARTITION FIELD p",
+         *inserts("{t}", range(2)), "ALTER TABLE {t} DROP PARTITION FIELD p"],
+        DELETES[:1],
+    ),
     "years": ([parted("years(d)")], []),
     "months": ([parted("months(t)")], []),
     "days": ([parted("days(t)")], DELETES[:1]),
@@ -75,6 +82,16 @@ FEATURES: dict[str, tuple[list[str], list[str]]] = {
         ],
     ),
     "sorted": ([CREATE, "ALTER TABLE {t} WRITE ORDERED BY f, s"], []),
+    "Z-order": (
+        [CREATE],
+        ["CALL ice.system.rewrite_data_files(table => '{n}', strategy => 'sort', "
+         "sort_order => 'zorder(i, f)')"],
+    ),
+    "row lineage (version 3)": (
+        [with_properties("'format-version' = '3'")],
+        [*DELETES, f"MERGE INTO {{t}} USING ({SELECT.format(230, 250)}) r ON {{t}}.id = r.id "
+         "WHEN MATCHED THEN UPDATE SET i = 9 WHEN NOT MATCHED THEN INSERT *"],
+    ),
     "no metrics": ([with_properties("'write.metadata.metrics.default' = 'none'")], []),
     "counts alone": ([with_properties("'write.metadata.metrics.default' = 'counts'")], []),
     "short bounds": ([with_properties("'write.metadata.metrics.default' = 'truncate(3)'")], []),
@@ -108,7 +125,7 @@ def by_spark(spark: Any, folder: Path, wanted: Wanted) -> Iterator[Made]:
         try:
             run(spark, [s.replace("{t}", f"ice.{name}").replace("{n}", name) for s in made])
         except Exception as e:
-            print(f"iceberg, Spark, {feature}: not made: {str(e).splitlines()[0][:200]}")
+            yield unmade("iceberg", "Spark", feature, e)
             continue
         yield opened(spark, feature, folder / "ice" / "real" / f"t{k}", f"ice.{name}")
     if any(wanted("Spark", feature) for feature in EVOLVED):
@@ -167,7 +184,7 @@ def by_pyiceberg(spark: Any, folder: Path, wanted: Wanted) -> Iterator[Made]:
                 change.add_column("later", table.schema().find_type("s"))
                 change.rename_column("i", "i2")
         except Exception as e:
-            print(f"iceberg, pyiceberg, {feature}: not made: {str(e).splitlines()[0][:200]}")
+            yield unmade("iceberg", "pyiceberg", feature, e)
             continue
         where = table.metadata_location
         yield Made(

@@ -24,10 +24,15 @@ SELECT = """SELECT /*+ COALESCE(1) */ id,
     IF(id % 9 = 0, NULL,
         NAMED_STRUCT('x', NULLIF(CAST(id AS INT), -1), 'y', NULLIF(CONCAT('y', id), ''))) st,
     ARRAY(CAST(id AS INT), 7) arr,
+    IF(id % 8 = 0, NULL, MAP('k1', CAST(id AS INT), CONCAT('g', id DIV 50), -1)) m,
+    CASE WHEN id % 10 = 0 THEN NULL WHEN id % 10 = 1 THEN ARRAY() ELSE
+        ARRAY(NAMED_STRUCT('a', CAST(id AS INT), 'b', CONCAT('e', id DIV 7)),
+            NAMED_STRUCT('a', NULLIF(CAST(id + 5 AS INT), 5), 'b', NULL)) END items,
     CONCAT('p', id DIV 60) p
 FROM range({}, {})"""
 COLUMNS = """id BIGINT, i INT, l BIGINT, f DOUBLE, s STRING, d DATE, t TIMESTAMP, n DECIMAL(12, 2),
-    b BINARY, z BOOLEAN, st STRUCT<x: INT, y: STRING>, arr ARRAY<INT>, p STRING"""
+    b BINARY, z BOOLEAN, st STRUCT<x: INT, y: STRING>, arr ARRAY<INT>,
+    m MAP<STRING, INT>, items ARRAY<STRUCT<a: INT, b: STRING>>, p STRING"""
 
 
 @dataclass(frozen=True)
@@ -39,16 +44,32 @@ class Made:
         scan: Opens it with Skipstone.
         frame: Opens it with Spark.
         theirs: True if Spark's planner of this format chooses files, so that it is a peer.
-        is_read: False if it has files of formats that Skipstone plans, and refuses to read.
+        is_read: False if it has files of formats that Skipstone plans, and refuses to read; then
+            Spark reads the files that it leaves.
+        refused: Words of the error by which Skipstone refuses the table; "" if it opens it.
     """
 
     format: str
     writer: str
     feature: str
     scan: Callable[[], Any]
-    frame: Callable[[], Any]
+    frame: Callable[[], Any] | None
     theirs: bool = True
     is_read: bool = True
+    refused: str = ""
+
+    @property
+    def name(self) -> str:
+        return f"{self.format}, {self.writer}, {self.feature}"
+
+
+def unmade(format: str, writer: str, feature: str, error: Exception) -> Made:
+    """Return a case that fails, because its table could not be made."""
+
+    def scan() -> Any:
+        raise error
+
+    return Made(format, writer, feature, scan, scan)
 
 
 def rows_of(spark: Any, part: int) -> pa.Table:
