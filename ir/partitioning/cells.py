@@ -62,7 +62,9 @@ def may_have_outcome(leaf: Node, outcome: bool, transform: Transform, column: No
         op, outcome = OPPOSITE[op], True
     if transform.name == "bucket":
         if outcome and op in (Op.EQ, Op.IN):
-            return is_in(column, _buckets(_members(leaf), source, transform))
+            buckets = _buckets(_members(leaf), source, transform)
+            # A text that is no UUID has no bucket.
+            return non_null(column) if None in buckets else is_in(column, buckets)
         return non_null(column)
     if source.kind in TEXT:
         return _text_condition(leaf, op, outcome, transform.width, column)

@@ -7,7 +7,8 @@ define is also accepted, but allows no conclusion about its column.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+import uuid
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
@@ -34,7 +35,8 @@ MAX_WIDTH: Final = 2**31 - 1
 class Transform:
     """A partition transform: its name and, for buckets and truncation, a width.
 
-    All of them map null to null; `void` maps every value to null.
+    All of them map null to null; `void` maps every value to null. `uuids` is True for buckets of
+    UUIDs: columns of these hold text, and the UUIDs' bytes are hashed.
 
     Example:
         >>> Transform.parse("bucket[16]")
@@ -45,6 +47,7 @@ class Transform:
 
     name: str
     width: int = 0
+    uuids: bool = field(default=False, repr=False)
 
     @classmethod
     def parse(cls, text: str) -> Transform:
@@ -166,6 +169,8 @@ class Transform:
 
     def _bucket(self, values: Any, source: DType) -> Any:
         if isinstance(values, pa.Array):
+            if self.uuids:
+                values = _uuid_bytes(values)
             buckets = self._modulo(hash_bytes(values.cast(pa.large_binary())))
             return arrow_of(buckets, booleans_of(values.is_valid()))
         numbers = np.asarray(values)
@@ -182,6 +187,19 @@ class Transform:
 
     def _modulo(self, hashes: npt.NDArray[np.uint32]) -> npt.NDArray[np.int32]:
         return ((hashes & np.uint32(MAX_WIDTH)) % np.uint32(self.width)).astype(np.int32)
+
+
+def _uuid_bytes(texts: pa.Array) -> pa.Array:
+    """Return the bytes of UUIDs; null where a text is not one as Spark writes it."""
+    return pa.array(map(_bytes_of_uuid, texts.to_pylist()), pa.large_binary())
+
+
+def _bytes_of_uuid(text: bytes | None) -> bytes | None:
+    try:
+        found = None if text is None else uuid.UUID(text.decode())
+    except ValueError:
+        return None
+    return None if found is None or str(found).encode() != text else found.bytes
 
 
 def _months(days: Any) -> Any:

@@ -6,7 +6,7 @@ Source: Iceberg's specification, "Partitioning" and "Scan Planning".
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -142,7 +142,9 @@ def _field(field: Any, at: int, fields: TableFields) -> SpecField | None:
     if leaf is None or transform.name == "void":
         return None
     if leaf.kind == "UUIDType" and transform.name != "identity":
-        return None  # its bytes are hashed, and the column holds text
+        if transform.name != "bucket":
+            return None
+        transform = replace(transform, uuids=True)
     if leaf.id in fields.remapped and transform.name != "identity":
         return None  # the transform saw another column
     source = from_arrow(leaf.type)

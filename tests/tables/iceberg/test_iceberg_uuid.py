@@ -179,16 +179,34 @@ def test_identity_partitions(tmp_path):
         assert table.plan(where).files == tuple(f"/{k}" for k in kept), where
 
 
-def test_buckets_of_uuids_are_not_used(tmp_path):
+def test_buckets_of_uuids(tmp_path):
     """They hash the bytes, not the text."""
-    bucket = BucketTransform(4).transform(UUIDType())
-    values = [bucket(v.bytes) for v in (A, B, C, D)]
-    table = ss.scan_iceberg(parted(tmp_path, 1, BucketTransform(4), values))
-    for k, value in enumerate((A, B, C, D)):
-        assert f"/{k}" in table.plan(f"u = '{value}'").files
+    width = 64
+    bucket = BucketTransform(width).transform(UUIDType())
+    values = [uuid.UUID(int=k << 100 | k) for k in range(1, 40)]
+    source = parted(tmp_path, 1, BucketTransform(width), range(width))
+    table = ss.scan_iceberg(source)
+    for value in values:
+        own = f"/{bucket(value.bytes)}"
+        assert table.plan(f"u = '{value}'").files == (own,)
+        assert table.plan(EqualTo("u", value)).files == (own,)
+        assert own in table.plan(f"u <> '{values[0]}'").files
+        assert own in table.plan(f"u >= '{value}'").files
+        assert len(table.plan(f"u <=> '{value}'").files) == 1
+    chosen = table.plan(f"u IN ('{A}', '{D}', NULL)").files
+    assert set(chosen) == {f"/{bucket(v.bytes)}" for v in (A, D)}
+    # Texts that no UUID has allow no conclusion here.
+    for text in (str(D).upper(), D.hex, "x", ""):
+        assert len(table.plan(f"u = '{text}'").files) == width
+        assert f"/{bucket(A.bytes)}" in table.plan(f"u IN ('{A}', '{text}')").files
+    assert len(table.plan(f"NOT (u = '{A}')").files) == width
+    assert len(table.plan(f"length(u) = 36 OR u = '{A}'").files) == width
+
+
+def test_buckets_of_fixed(tmp_path):
     fixed = BucketTransform(4).transform(FixedType(3))
     texts = [b"\0\1\2", b"\x7f\1\2", b"\x80\1\2"]
-    table = ss.scan_iceberg(parted(tmp_path / "f", 2, BucketTransform(4), list(map(fixed, texts))))
+    table = ss.scan_iceberg(parted(tmp_path, 2, BucketTransform(4), list(map(fixed, texts))))
     for k, text in enumerate(texts):
         assert f"/{k}" in table.plan(f"f = X'{text.hex()}'").files
 
