@@ -34,7 +34,7 @@ def by_spark(spark: Any, folder: Path, wanted: Wanted) -> Iterator[Made]:
 FEATURES = {
     "upgraded": ("versions 1 to 3",),
     "defaults": ("default values",),
-    "uuids": ("UUID and FIXED", "UUID, many row groups", "UUID, identity"),
+    "uuids": ("UUID and FIXED", "UUID, many row groups", "UUID, identity", "UUID, bucket"),
     "referred": ("branch", "tag"),
     "geometry": ("geometry",),
     "nanoseconds": ("nanoseconds",),
@@ -101,7 +101,8 @@ def uuids(spark: Any, folder: Path) -> Iterator[Made]:
         "'write.parquet.row-group-check-min-record-count' = '5', " \
         "'write.parquet.row-group-check-max-record-count' = '5'"  # fmt: skip
     tables = {"uuid": CREATE, "uuid_groups": with_properties(groups),
-              "uuid_parts": with_properties("'write.distribution-mode' = 'none'")}  # fmt: skip
+              "uuid_parts": with_properties("'write.distribution-mode' = 'none'"),
+              "uuid_bucket": with_properties("'write.distribution-mode' = 'none'")}  # fmt: skip
     for feature, (name, create) in zip(FEATURES["uuids"], tables.items(), strict=True):
         do(spark, name, [create])
         change = table_of(spark, name).updateSchema()
@@ -112,6 +113,8 @@ def uuids(spark: Any, folder: Path) -> Iterator[Made]:
         if name == "uuid_parts":
             uuid = uuid.replace("hash(id, 7)", "7").replace("hex(id)", "'1'")
             do(spark, name, ["ALTER TABLE {t} ADD PARTITION FIELD u"])
+        if name == "uuid_bucket":
+            do(spark, name, ["ALTER TABLE {t} ADD PARTITION FIELD bucket(4, u)"])
         fixed = "CAST(substring(CONCAT('x', id, '0000'), 1, 3) AS BINARY)"
         more = f"u: IF(id % 19 = 4, NULL, lower({uuid})); x: {fixed}"
         do(spark, name, with_columns(inserts("{t}"), more))
