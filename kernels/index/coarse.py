@@ -10,7 +10,7 @@ places, so a few extreme values cost nothing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -132,19 +132,11 @@ def fitted(c: Column) -> Grid | None:
         return None
     # One bound in a thousand may lie beyond each end.
     base, top = known[len(known) // 1000].item(), known[-1 - len(known) // 1000].item()
-    bare = replace(
-        c,
-        low=None,
-        high=None,
-        may_hold_value=True,
-        may_hold_null=True,
-        may_hold_nan=True,
-        may_raise=False,
-    )
+    of = c.without_arrays()
     if isinstance(base, int):
-        return Grid(bare, base, shift=max((top - base).bit_length() - 16, 0))
+        return Grid(of, base, shift=max((top - base).bit_length() - 16, 0))
     half = top / 2 - base / 2  # the full difference may exceed the type
-    return Grid(bare, base, scale=min(LAST / 2 / half, 1e300) if half > 0 else 1.0)
+    return Grid(of, base, scale=min(LAST / 2 / half, 1e300) if half > 0 else 1.0)
 
 
 def encoded(values: BoundArray, grid: Grid) -> Places:

@@ -100,6 +100,19 @@ class Column:
             return self.codes.end(high)
         return end_of(self.dtype, self.numpy_type, high=high)
 
+    def without_arrays(self) -> Column:
+        """Return the column's types and codes alone: nothing is known of its containers."""
+        return replace(
+            self,
+            low=None,
+            high=None,
+            may_hold_value=True,
+            may_hold_null=True,
+            may_hold_nan=True,
+            may_raise=False,
+            guards=None,
+        )
+
     def rearranged(
         self, bounds: Callable[[BoundArray], BoundArray], plane: Callable[[Plane], Plane]
     ) -> Column:

@@ -6,7 +6,6 @@ verifies it before it is first read.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -115,16 +114,6 @@ class PackedReader(SectionReader):
             case ["grid", base, int(shift), float(scale)] if (
                 full is not None and full.guards is not None
             ):
-                bare = replace(
-                    full,
-                    low=None,
-                    high=None,
-                    may_hold_value=True,
-                    may_hold_null=True,
-                    may_hold_nan=True,
-                    may_raise=False,
-                    guards=None,
-                )
                 info = np.iinfo(full.numpy_type) if full.numpy_type[0] in "iu" else None
                 fits = (
                     type(base) is float
@@ -132,7 +121,7 @@ class PackedReader(SectionReader):
                     else type(base) is int and info.min <= base <= info.max
                 )
                 if fits and 0 <= shift < 64:
-                    return Grid(bare, base, shift, scale)
+                    return Grid(full.without_arrays(), base, shift, scale)
         raise wrong(
             self.path,
             f"bounds of type {dtype} have codes {entry!r}; "
