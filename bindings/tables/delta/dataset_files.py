@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from skipstone.bindings.plans.table_protocol import DatasetFile
 from skipstone.bindings.tables.delta.read_files import FileReader
+from skipstone.bindings.tables.parquet.dataset_files import read_metadata
 from skipstone.bindings.tables.partition_values import partition_values
 from skipstone.ir.arrow import python_array
-from skipstone.ir.errors import SourceError, describe_error
+from skipstone.ir.errors import SourceError
 
 if TYPE_CHECKING:
     from skipstone.bindings.plans.plan import Plan
@@ -49,11 +49,4 @@ def dataset_files(table: DeltaTable, plan: Plan) -> Iterator[DatasetFile]:
                     f"type, {f.type}; expected a text that Spark casts to it"
                 )
             values[f.name] = value[0]
-        try:
-            metadata = pq.read_metadata(path, filesystem=fs)
-        except (OSError, ValueError) as e:
-            raise SourceError(
-                f"{path}: reading the footer failed ({describe_error(e)}); if the table was "
-                "changed since, scan it again"
-            ) from e
-        yield DatasetFile(path, fs, metadata, None, values)
+        yield DatasetFile(path, fs, read_metadata(path, fs, path), None, values)

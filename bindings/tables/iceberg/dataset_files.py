@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from skipstone.bindings.plans.table_protocol import DatasetFile
 from skipstone.bindings.tables.iceberg.conform import default_of
+from skipstone.bindings.tables.parquet.dataset_files import read_metadata
 from skipstone.bindings.tables.parquet.heads import schema_of
 from skipstone.bindings.tables.table_columns import FIELD_ID
-from skipstone.ir.errors import SourceError, describe_error
+from skipstone.ir.errors import SourceError
 
 if TYPE_CHECKING:
     from skipstone.bindings.plans.plan import Plan
@@ -42,13 +42,7 @@ def dataset_files(files: IcebergFiles, plan: Plan) -> Iterator[DatasetFile]:
             return
         scheme, netloc, path_there = storage.parse_location(task.path)
         fs = storage.fs_by_scheme(scheme, netloc)
-        try:
-            metadata = pq.read_metadata(path_there, filesystem=fs)
-        except (OSError, ValueError) as e:
-            raise SourceError(
-                f"{task.path}: reading the footer failed ({describe_error(e)}); if the table was "
-                "changed since, scan it again"
-            ) from e
+        metadata = read_metadata(path_there, fs, task.path)
         own = list(schema_of(metadata))
         yield DatasetFile(
             path_there,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from skipstone.bindings.plans.table_protocol import DatasetFile
@@ -30,16 +31,24 @@ def dataset_files(table: ParquetTable, plan: Plan) -> Iterator[DatasetFile]:
             raise table.unreadable[path]
         folder = groups.files.folders[folders[path]]
         footer = table.footers.get(path)
-        try:
-            metadata = (
-                pq.read_metadata(path, filesystem=table.filesystem)
-                if footer is None
-                else footer.head.metadata
-            )
-        except (OSError, ValueError) as e:
-            raise SourceError(
-                f"{path}: reading the footer failed ({describe_error(e)}); if the table was "
-                "changed since, scan it again"
-            ) from e
+        if footer is None:
+            metadata = read_metadata(path, table.filesystem, path)
+        else:
+            metadata = footer.head.metadata
         values = {f.name: partition_column([folder], f, plan.timezone)[0] for f in wanted}
         yield DatasetFile(path, table.filesystem, metadata, kept, values)
+
+
+def read_metadata(path: str, filesystem: pafs.FileSystem, name: str) -> pq.FileMetaData:
+    """Read the footer of a file of any table; `name` is the file's path in errors.
+
+    Raises:
+        SourceError: the footer cannot be read.
+    """
+    try:
+        return pq.read_metadata(path, filesystem=filesystem)
+    except (OSError, ValueError) as e:
+        raise SourceError(
+            f"{name}: reading the footer failed ({describe_error(e)}); if the table was "
+            "changed since, scan it again"
+        ) from e
