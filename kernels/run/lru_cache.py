@@ -54,6 +54,11 @@ class LruCache(Generic[K, V]):
                 dropped.append(self._values.popitem(last=False)[1])
                 self._nbytes -= dropped[-1][1]
 
+    @property
+    def nbytes(self) -> int:
+        """The sum of the values' sizes."""
+        return self._nbytes
+
     def clear(self) -> None:
         """Remove all values."""
         with self._lock:

@@ -6,11 +6,11 @@ A manifest never changes, so a table's next snapshot reads only the manifests th
 from __future__ import annotations
 
 import weakref
-from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from typing import Final, Generic, Protocol, TypeVar
 
 from skipstone.kernels.run import forks
+from skipstone.kernels.run.lru_cache import LruCache
 
 MAX_CACHED_BYTES: Final = 64 << 20
 # Path, length, and what the manifest's entries inherit: sequence number and partition spec.
@@ -37,9 +37,8 @@ class ManifestCache(Generic[M]):
     """
 
     def __init__(self, max_bytes: int = MAX_CACHED_BYTES) -> None:
-        self._max_bytes, self._nbytes = max_bytes, 0
         self._in_use: weakref.WeakValueDictionary[Key, M] = weakref.WeakValueDictionary()
-        self._latest: OrderedDict[Key, M] = OrderedDict()
+        self._latest = LruCache[Key, M](max_bytes)
         self._lock = forks.lock()
 
     def find(self, keys: Iterable[Key]) -> dict[Key, M]:
@@ -57,23 +56,15 @@ class ManifestCache(Generic[M]):
 
     def _keep(self, manifests: Mapping[Key, M]) -> None:
         for key, one in manifests.items():
-            if one.held_bytes > self._max_bytes:
-                continue
-            before = self._latest.pop(key, None)
-            self._nbytes += one.held_bytes - (0 if before is None else before.held_bytes)
-            self._latest[key] = one
-        while self._nbytes > self._max_bytes:
-            _, oldest = self._latest.popitem(last=False)
-            self._nbytes -= oldest.held_bytes
+            self._latest.put(key, one, one.held_bytes)
 
     @property
     def nbytes(self) -> int:
         """Bytes of the manifests that stay even if no table uses them."""
-        return self._nbytes
+        return self._latest.nbytes
 
     def clear(self) -> None:
         """Forget all manifests: tables that are scanned from now on read theirs again."""
         with self._lock:
             self._in_use.clear()
             self._latest.clear()
-            self._nbytes = 0
