@@ -61,6 +61,7 @@ pruning/                pruned reads of a DataFrame
 registered/             statistics that the caller registers for the files of a table
     register            `register_statistics`, `unregister_statistics`, `registered_statistics`
     registry            what is registered, by folder
+    listed_rows         the rows that describe listed files, if these are unchanged
 
 automatic/              every query of a session
     enable              `enable`, `disable`, `report`

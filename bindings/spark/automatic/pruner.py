@@ -13,7 +13,7 @@ import pyarrow.fs as pafs
 from skipstone.bindings.filters.option import enabled
 from skipstone.bindings.spark.automatic.queries import QueryLog, QueryReport
 from skipstone.bindings.spark.pruning.context import Context, context_of
-from skipstone.bindings.spark.pruning.cost import boolean, costs_of, positive
+from skipstone.bindings.spark.pruning.cost import boolean_of, costs_of, number_of
 from skipstone.bindings.spark.pruning.plan_scans import scans_of
 from skipstone.bindings.spark.pruning.prune import indexes_without_files, listings
 from skipstone.bindings.spark.pruning.prune_by_joins import filter_scans_by_joins
@@ -110,7 +110,7 @@ class Pruner:
         plan, spark = request.plan(), self._session(request)
         scans, jvm_scans = scans_of(spark, self._gateway, plan)
         context = context_of(spark, self._gateway, self._filesystem, listings, runs_now=True)
-        smallest = positive(spark.conf.get(MIN_BYTES_SETTING, None), MIN_BYTES_SETTING, MIN_BYTES)
+        smallest = number_of(spark.conf.get(MIN_BYTES_SETTING, None), MIN_BYTES_SETTING, MIN_BYTES)
         for scan in scans:
             # `prune` has judged a scan that it replaced.
             if scan.narrowed:
@@ -138,7 +138,7 @@ class Pruner:
         remote = any(not root.startswith("file:") for scan in scans for root in scan.roots)
         cores = max(parallelism(context.spark) or 1, 1)
         try:
-            if not (enabled() and boolean(conf.get(JOINS_SETTING, None), JOINS_SETTING, True)):
+            if not (enabled() and boolean_of(conf.get(JOINS_SETTING, None), JOINS_SETTING, True)):
                 return
             costs = costs_of(remote, cores, lambda key: conf.get(key, None))
         except SkipstoneError as e:

@@ -68,7 +68,7 @@ def costs_of(remote: bool, cores: int, setting: Callable[[str], str | None]) -> 
     file, rate = REMOTE if remote else LOCAL
 
     def number(key: str, otherwise: float) -> float:
-        return positive(setting(key), key, otherwise)
+        return number_of(setting(key), key, otherwise)
 
     file = number("spark.skipstone.fileMillis", file * 1000) / 1000
     rate = number("spark.skipstone.megabytesPerSecond", rate / MB) * MB
@@ -76,7 +76,7 @@ def costs_of(remote: bool, cores: int, setting: Callable[[str], str | None]) -> 
     return Costs(file / cores, 1 / max(rate, 1.0) / cores, job)
 
 
-def positive(text: str | None, key: str, otherwise: float) -> float:
+def number_of(text: str | None, key: str, otherwise: float) -> float:
     """Return the number in a setting, or `otherwise` if it is not set.
 
     Raises:
@@ -91,7 +91,7 @@ def positive(text: str | None, key: str, otherwise: float) -> float:
     return found
 
 
-def boolean(text: str | None, key: str, otherwise: bool) -> bool:
+def boolean_of(text: str | None, key: str, otherwise: bool) -> bool:
     """Return the boolean that a setting holds, or `otherwise` if it is not set.
 
     As in Spark, it is `true` or `false`, in any case.
@@ -100,7 +100,7 @@ def boolean(text: str | None, key: str, otherwise: bool) -> bool:
         PredicateError: the text is neither.
 
     Example:
-        >>> boolean("False ", "spark.skipstone.joins", True)
+        >>> boolean_of("False ", "spark.skipstone.joins", True)
         False
     """
     found = {"true": True, "false": False}.get("" if text is None else text.strip().lower())

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from skipstone.bindings.spark.pruning.cost import spread
 from skipstone.bindings.spark.pruning.scan_files import UnjudgedFiles
+from skipstone.bindings.spark.registered.listed_rows import NO_ROW, rows_named, where_equal
 from skipstone.bindings.tables.delta.replay import keys_of, paths_of
 from skipstone.bindings.tables.delta.table import DeltaTable, scan_delta
 from skipstone.bindings.tables.files import Ints
@@ -20,6 +21,7 @@ from skipstone.bindings.tables.iceberg.fields import ids_of
 from skipstone.bindings.tables.iceberg.files import IcebergFiles
 from skipstone.bindings.tables.iceberg.table import IcebergTable, scan_iceberg
 from skipstone.ir import compute as pc
+from skipstone.ir.arrow import whole
 from skipstone.ir.errors import UnsupportedForm
 from skipstone.ir.node import Node, columns_of, show_path
 from skipstone.ir.outcome import Verdict
@@ -31,7 +33,6 @@ if TYPE_CHECKING:
     from skipstone.bindings.predicates.predicate import PruningPredicate
 
 LakeTable: TypeAlias = DeltaTable | IcebergTable
-UNKNOWN: Final = -1
 # The field id of the metadata column `_deleted`. A scan that reads it also returns deleted rows.
 # Source: Iceberg, `MetadataColumns`.
 IS_DELETED: Final = 2**31 - 4
@@ -87,13 +88,7 @@ class LakeListing:
         case_sensitive: bool,
         filters: DynamicFilters | None = None,
     ) -> Mask:
-        """Return which of some files may hold a matching row: bool, shape (n,).
-
-        Args:
-            predicate: Over the columns of the scan.
-            candidates: Which files to judge, bool, shape (n,).
-            case_sensitive: Ignored: the names are those of the table.
-            filters: Dynamic filters that joins apply to the rows, or None.
+        """Return which of some files may hold a matching row; see `ScanFiles.keep_mask`.
 
         Raises:
             UnjudgedFiles: a column of the table has another type than in Spark.
@@ -107,7 +102,7 @@ class LakeListing:
 
     def _not_never(self, verdicts: npt.NDArray[np.uint8]) -> Mask:
         out = np.ones(len(self), np.bool_)
-        known = self._row != UNKNOWN
+        known = self._row != NO_ROW
         out[known] = verdicts[self._row[known]] != Verdict.NEVER
         return out
 
@@ -122,17 +117,15 @@ class LakeListing:
                 )
 
     def spread(self, column: str, candidates: Mask) -> float:
-        """Return the share of some files' bytes that may hold one value of a column, on average.
-
-        Args:
-            column: A column of the table.
-            candidates: The files, bool, shape (n,).
-        """
+        """Return the share of some files' bytes that may hold one value of a column, on average."""
         chosen = self._row[candidates]
         raw = self.table.statistics.raw((column,))
-        if raw.min is None or raw.max is None or (chosen == UNKNOWN).any():
+        if raw.min is None or raw.max is None or (chosen == NO_ROW).any():
             return 1.0
-        return spread(_taken(raw.min, chosen), _taken(raw.max, chosen), self.sizes[candidates])
+        at = pa.array(chosen)
+        return spread(
+            whole(pc.take(raw.min, at)), whole(pc.take(raw.max, at)), self.sizes[candidates]
+        )
 
     def rows(
         self,
@@ -142,13 +135,7 @@ class LakeListing:
         *,
         case_sensitive: bool,
     ) -> pa.Table:
-        """Read the rows of some files that match a predicate.
-
-        Args:
-            predicate: Over the columns of the scan.
-            candidates: The files, bool, shape (n,).
-            columns: The columns to read.
-            case_sensitive: Ignored: the names are those of the table.
+        """Read the rows of some files that match a predicate; see `ScanFiles.rows`.
 
         Raises:
             SourceError: a file cannot be read.
@@ -157,12 +144,12 @@ class LakeListing:
         """
         self._check_types(predicate, None)
         source, chosen = predicate.source, self._row[candidates]
-        if self._with_deleted or not isinstance(source, Node) or (chosen == UNKNOWN).any():
+        if self._with_deleted or not isinstance(source, Node) or (chosen == NO_ROW).any():
             raise UnsupportedForm("only Spark can read these rows")
         plan = self.table.plan(source, columns=columns, **predicate.settings)
         if isinstance(plan.table, IcebergFiles):  # those of some manifests
             own = pa.array(self.paths, pa.string()).filter(pa.array(candidates))
-            chosen = _found(own, plan.table.paths)
+            chosen = rows_named(own, plan.table.paths)
         return plan.only(np.intersect1d(plan.kept, chosen), columns).to_arrow()
 
 
@@ -191,9 +178,9 @@ def delta_listing(text: str, partitioned: pa.Schema) -> LakeListing:
         for path, vector in zip(files, cells[3::4], strict=True)
     ]
     own = pc.replace_substring_regex(pa.array(keys, pa.string()), r"^file:/+", "file:/")
-    row = _found(own, keys_of(table.files, decoded=True))
-    row = _where_equal(row, sizes, table.files.column("size"))
-    row = _where_equal(row, times, table.files.column("modificationTime"))
+    row = rows_named(own, keys_of(table.files, decoded=True))
+    row = where_equal(row, sizes, table.files.column("size"))
+    row = where_equal(row, times, table.files.column("modificationTime"))
     return LakeListing(table, [f"{root}/{key}" for key in keys], sizes, row, partitioned)
 
 
@@ -217,8 +204,8 @@ def iceberg_listing(text: str) -> LakeListing:
     ids = ids_of(projection)
     _check_ids(ids, table)
     files, sizes = cells[0::2], np.array(cells[1::2], np.int64)
-    row = _found(pa.array(files, pa.string()), table.files.paths)
-    row = _where_equal(row, sizes, table.files.sizes)
+    row = rows_named(pa.array(files, pa.string()), table.files.paths)
+    row = where_equal(row, sizes, table.files.sizes)
     with_deleted = IS_DELETED in ids.values()
     if with_deleted:
         row = _without_empty(row, table.files.logical_rows())
@@ -249,27 +236,6 @@ def _location(root: str) -> str:
     return f"{scheme}:{quote(path)}"
 
 
-def _found(names: pa.Array, among: pa.Array | pa.ChunkedArray) -> Ints:
-    """Return the position of each name among others, int64; -1 if it is not there."""
-    return np.asarray(pc.index_in(names, value_set=among).fill_null(UNKNOWN), np.int64)
-
-
-def _where_equal(row: Ints, own: Ints, listed: pa.ChunkedArray | Ints) -> Ints:
-    """Return the positions of files whose number in the table is that in the scan; -1 elsewhere.
-
-    Args:
-        row: The position of each file of the scan in the table; -1 is unknown.
-        own: The number that the scan has for each of its files, such as its size.
-        listed: The number that the table has for each of its files.
-    """
-    if isinstance(listed, pa.ChunkedArray):
-        listed = np.asarray(listed.fill_null(UNKNOWN), np.int64)
-    same = np.zeros(len(row), np.bool_)
-    known = row != UNKNOWN
-    same[known] = listed[row[known]] == own[known]
-    return np.where(same, row, UNKNOWN)
-
-
 def _without_empty(row: Ints, live: Ints) -> Ints:
     """Return the positions of files that have live rows; -1 for the others.
 
@@ -280,11 +246,6 @@ def _without_empty(row: Ints, live: Ints) -> Ints:
         live: The number of live rows of each file of the table; negative is unknown.
     """
     out = row.copy()
-    known = row != UNKNOWN
-    out[known] = np.where(live[row[known]] == 0, UNKNOWN, row[known])
+    known = row != NO_ROW
+    out[known] = np.where(live[row[known]] == 0, NO_ROW, row[known])
     return out
-
-
-def _taken(values: pa.Array | pa.ChunkedArray, chosen: Ints) -> pa.Array:
-    taken = values.take(pa.array(chosen))
-    return taken.combine_chunks() if isinstance(taken, pa.ChunkedArray) else taken

@@ -6,7 +6,7 @@ import re
 import time
 from collections import OrderedDict
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +23,7 @@ from skipstone.bindings.tables.parquet.footer_cache import FooterCache
 from skipstone.bindings.tables.parquet.groups import LazyColumns, schemas_in
 from skipstone.bindings.tables.parquet.table import ParquetTable
 from skipstone.bindings.tables.partitions import Texts
+from skipstone.ir.arrow import whole
 from skipstone.ir.errors import UnsupportedForm
 from skipstone.ir.node import columns_of
 from skipstone.ir.outcome import Verdict
@@ -123,14 +124,11 @@ class Listing(ListedFiles):
         require_columns: bool = False,
         filters: DynamicFilters | None = None,
     ) -> Mask:
-        """Return which of some files may hold a matching row: bool, shape (n,).
+        """Return which of some files may hold a matching row; see `ScanFiles.keep_mask`.
 
         Args:
-            predicate: Over the columns of the files and of partitions.
-            candidates: Which files to judge, bool, shape (n,).
-            case_sensitive: True if Spark distinguishes names by case, or may do so later.
+            predicate, candidates, case_sensitive, filters: As in `ScanFiles`.
             require_columns: True if every file must have all columns of the predicate.
-            filters: Dynamic filters that joins apply to the rows, or None.
 
         Raises:
             UnjudgedFiles: Spark may be case-sensitive, and a file has a column that differs from
@@ -159,18 +157,13 @@ class Listing(ListedFiles):
             return out
 
     def spread(self, column: str, candidates: Mask) -> float:
-        """Return the share of some files' bytes that may hold one value of a column, on average.
-
-        Args:
-            column: A column that statistics can judge.
-            candidates: The files, bool, shape (n,).
-        """
+        """Return the share of some files' bytes that may hold one value of a column, on average."""
         with self._lock:
             table = self._table(np.flatnonzero(candidates))
             raw = LazyColumns(table.groups, "UTC").get((column,))
             if raw is None or raw.min is None or raw.max is None:
                 return 1.0
-            return spread(_whole(raw.min), _whole(raw.max), table.groups.nbytes)
+            return spread(whole(raw.min), whole(raw.max), table.groups.nbytes)
 
     def rows(
         self,
@@ -180,13 +173,7 @@ class Listing(ListedFiles):
         *,
         case_sensitive: bool,
     ) -> pa.Table:
-        """Read the rows of some files that match a predicate.
-
-        Args:
-            predicate: Over the columns of the files and of partitions.
-            candidates: The files, bool, shape (n,).
-            columns: The columns to read.
-            case_sensitive: True if Spark distinguishes names by case.
+        """Read the rows of some files that match a predicate; see `ScanFiles.rows`.
 
         Raises:
             UnjudgedFiles: Spark is case-sensitive, and a file has a used column in another case.
@@ -224,10 +211,6 @@ class Listing(ListedFiles):
             )
         self._tables.move_to_end(key)
         return self._tables[key]
-
-
-def _whole(values: Any) -> pa.Array:
-    return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else pa.array(values)
 
 
 def _check_case(table: ParquetTable, paths: Sequence[Path]) -> None:

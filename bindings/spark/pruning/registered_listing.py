@@ -11,7 +11,8 @@ import pyarrow as pa
 from skipstone.bindings.spark.pruning.cost import spread
 from skipstone.bindings.spark.pruning.listed_files import ListedFiles
 from skipstone.bindings.spark.pruning.scan_files import ScanFiles
-from skipstone.bindings.spark.registered.registry import UNKNOWN, RegisteredStatistics
+from skipstone.bindings.spark.registered.listed_rows import NO_ROW
+from skipstone.bindings.spark.registered.registry import RegisteredStatistics
 from skipstone.bindings.spark.statistics.needed import ROW_COUNT, spellings
 from skipstone.bindings.statistics.coerce_inputs import KEYS, PACKED, array_of
 from skipstone.bindings.statistics.membership import values_and_blooms_of
@@ -57,8 +58,8 @@ class RegisteredListing(ListedFiles):
         known = np.zeros(len(self), np.bool_)
         for one in registered:
             row = one.rows_of(self.paths, self.sizes, self.times)
-            row[known] = UNKNOWN
-            chosen = np.flatnonzero(row != UNKNOWN)
+            row[known] = NO_ROW
+            chosen = np.flatnonzero(row != NO_ROW)
             known[chosen] = True
             if len(chosen):
                 columns = _Columns(one, row[chosen], self.data, case_sensitive)
@@ -97,14 +98,7 @@ class RegisteredListing(ListedFiles):
         case_sensitive: bool,
         filters: DynamicFilters | None = None,
     ) -> Mask:
-        """Return which of some files may hold a matching row: bool, shape (n,).
-
-        Args:
-            predicate: Over the columns of the files and of partitions.
-            candidates: Which files to judge, bool, shape (n,).
-            case_sensitive: Ignored: registered names were resolved by it.
-            filters: Dynamic filters that joins apply to the rows, or None.
-        """
+        """Return which of some files may hold a matching row; see `ScanFiles.keep_mask`."""
         out = candidates.copy()
         for chosen, statistics in self._parts:
             verdicts = predicate.evaluate(statistics)
@@ -114,12 +108,7 @@ class RegisteredListing(ListedFiles):
         return out
 
     def spread(self, column: str, candidates: Mask) -> float:
-        """Return the share of some files' bytes that may hold one value of a column, on average.
-
-        Args:
-            column: A column that statistics can judge.
-            candidates: The files, bool, shape (n,).
-        """
+        """Return the share of some files' bytes that may hold one value of a column, on average."""
         low, high, nbytes = [], [], [self.sizes[candidates & ~self._known]]
         for chosen, statistics in self._parts:
             raw, wanted = statistics.raw((column,)), pa.array(candidates[chosen])
@@ -142,19 +131,7 @@ class RegisteredListing(ListedFiles):
         *,
         case_sensitive: bool,
     ) -> pa.Table:
-        """Read the rows of some files that match a predicate, by their footers.
-
-        Args:
-            predicate: Over the columns of the files and of partitions.
-            candidates: The files, bool, shape (n,).
-            columns: The columns to read.
-            case_sensitive: True if Spark distinguishes names by case.
-
-        Raises:
-            UnjudgedFiles: Spark is case-sensitive, and a file has a used column in another case.
-            SourceError: a file cannot be read, or is no longer as it was listed.
-            UnsupportedForm: the predicate cannot filter rows.
-        """
+        """Read the rows of some files that match a predicate, as `Listing.rows` does."""
         return self._footers().rows(predicate, candidates, columns, case_sensitive=case_sensitive)
 
 

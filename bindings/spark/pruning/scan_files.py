@@ -64,11 +64,27 @@ class ScanFiles(Protocol):
         case_sensitive: bool,
         filters: DynamicFilters | None = None,
     ) -> Mask:
-        """Return which of the candidates may hold a matching row, bool, shape (n,)."""
+        """Return which of some files may hold a matching row, bool, shape (n,).
+
+        Args:
+            predicate: Over the columns of the files and of partitions.
+            candidates: The files to judge, bool, shape (n,).
+            case_sensitive: True if Spark distinguishes names by case, or may do so later. Only
+                footers depend on it.
+            filters: Dynamic filters that joins apply to the rows, or None.
+
+        Raises:
+            UnjudgedFiles: a column differs from Spark's by its name's case, or by its type.
+        """
         ...
 
     def spread(self, column: str, candidates: Mask) -> float:
-        """Return the share of the candidates' bytes that may hold one value of a column."""
+        """Return the share of some files' bytes that may hold one value of a column, on average.
+
+        Args:
+            column: A column that statistics can judge.
+            candidates: The files, bool, shape (n,).
+        """
         ...
 
     def rows(
@@ -79,7 +95,19 @@ class ScanFiles(Protocol):
         *,
         case_sensitive: bool,
     ) -> pa.Table:
-        """Read the rows of the candidates that match a predicate."""
+        """Read the rows of some files that match a predicate.
+
+        Args:
+            predicate: Over the columns of the files and of partitions.
+            candidates: The files, bool, shape (n,).
+            columns: The columns to read.
+            case_sensitive: True if Spark distinguishes names by case. Only footers depend on it.
+
+        Raises:
+            UnjudgedFiles: a used column differs from Spark's by its name's case, or by its type.
+            SourceError: a file cannot be read, or is no longer as it was listed.
+            UnsupportedForm: the predicate cannot filter rows, or only Spark can read them.
+        """
         ...
 
 

@@ -98,15 +98,15 @@ class Scan:
         self.ids = {column["id"] for column in info["output"]}
         self.roots: list[str] = info["roots"]
         self._files = Relation(
-            relation,
-            info["index"],
-            info["format"],
-            info["arranged"],
-            self.roots,
-            self.schema,
-            info["partitions"],
-            info["list"],
-            lists,
+            jvm=relation,
+            index=info["index"],
+            format=info["format"],
+            planned_by_layout=info["arranged"],
+            roots=self.roots,
+            schema=self.schema,
+            partitions=info["partitions"],
+            number=info["list"],
+            lists=lists,
         )
         self.listing: ScanFiles | None = None
         self.listed: Any = None

@@ -12,11 +12,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from skipstone.bindings.spark.registered.listed_rows import rows_named, where_equal
 from skipstone.ir import compute as pc
 from skipstone.ir.errors import StatisticsError, counted
 from skipstone.kernels.run import forks
 
-UNKNOWN: Final = -1
 SIZE: Final = "size"
 TIME: Final = "modification_time"
 _tokens = itertools.count()
@@ -72,12 +72,11 @@ class RegisteredStatistics:
             times: Their modification times in ms since 1970.
         """
         names = plain_paths(pa.array(paths, pa.large_string()), "")
-        row = np.asarray(pc.index_in(names, value_set=self._paths).fill_null(UNKNOWN), np.int64)
-        known = row != UNKNOWN
-        for registered, now in ((self._size, sizes), (self._time, times)):
+        rows = rows_named(names, self._paths)
+        for now, registered in ((sizes, self._size), (times, self._time)):
             if registered is not None:
-                known[known] = registered[row[known]] == now[known]
-        return np.where(known, row, UNKNOWN)
+                rows = where_equal(rows, now, registered)
+        return rows
 
     def taken(self, name: str, rows: npt.NDArray[np.int64]) -> pa.Array | pa.ChunkedArray:
         """Return a statistic of some rows."""
