@@ -206,11 +206,18 @@ def _value_outcomes(n: Node, f: ColumnFacts) -> set[Outcome]:
     """Return the outcomes over all values v with low <= v <= high."""
     low, high = f.low, f.high
 
-    def some_at_least(v: object, strictly: bool) -> bool:  # some value is >= v (> v if strictly)
-        return high is None or (high > v if strictly else high >= v)  # type: ignore[operator]
+    # Each returns True if some value lies there.
+    def below(v: object) -> bool:
+        return low < v  # type: ignore[operator]
 
-    def some_at_most(v: object, strictly: bool) -> bool:  # some value is <= v (< v if strictly)
-        return low < v if strictly else low <= v  # type: ignore[operator]
+    def at_most(v: object) -> bool:
+        return low <= v  # type: ignore[operator]
+
+    def at_least(v: object) -> bool:
+        return high is None or high >= v  # type: ignore[operator]
+
+    def above(v: object) -> bool:
+        return high is None or high > v  # type: ignore[operator]
 
     v = n.args[1].value if len(n.args) > 1 else None
     match n.op:
@@ -219,23 +226,22 @@ def _value_outcomes(n: Node, f: ColumnFacts) -> set[Outcome]:
         case Op.NAN:
             return {False}
         case Op.LT:
-            return _pair(some_at_most(v, True), some_at_least(v, False))
+            return _pair(below(v), at_least(v))
         case Op.LE:
-            return _pair(some_at_most(v, False), some_at_least(v, True))
+            return _pair(at_most(v), above(v))
         case Op.GT:
-            return _pair(some_at_least(v, True), some_at_most(v, False))
+            return _pair(above(v), at_most(v))
         case Op.GE:
-            return _pair(some_at_least(v, False), some_at_most(v, True))
+            return _pair(at_least(v), below(v))
         case Op.EQ:
             contained = f.contained((v,))
-            inside = some_at_most(v, False) and some_at_least(v, False) and contained is not False
-            return _pair(
-                inside, (some_at_most(v, True) or some_at_least(v, True)) and contained is not True
-            )
+            inside = at_most(v) and at_least(v) and contained is not False
+            outside = (below(v) or above(v)) and contained is not True
+            return _pair(inside, outside)
         case Op.IN:
             assert isinstance(n.value, tuple)
             contained = f.contained(n.value)
-            within = [m for m in n.value if some_at_most(m, False) and some_at_least(m, False)]
+            within = [m for m in n.value if at_most(m) and at_least(m)]
             assert n.dtype
             if n.dtype.discrete:
                 covered = len(within) == high - low + 1  # type: ignore[operator]
@@ -246,18 +252,13 @@ def _value_outcomes(n: Node, f: ColumnFacts) -> set[Outcome]:
             )
         case Op.WITHIN:
             last = n.args[2].value
-            return _pair(
-                some_at_least(v, False) and some_at_most(last, False),
-                some_at_most(v, True) or some_at_least(last, True),
-            )
+            return _pair(at_least(v) and at_most(last), below(v) or above(last))
         case Op.LIKE:
             pattern = pattern_of(n)
             prefix = pattern.prefix.encode()
             after = after_prefix(prefix) if prefix else None
-            inside = some_at_least(prefix, False) and (after is None or some_at_most(after, True))
-            outside = some_at_most(prefix, True) or (
-                after is not None and some_at_least(after, False)
-            )
+            inside = at_least(prefix) and (after is None or below(after))
+            outside = below(prefix) or (after is not None and at_least(after))
             return _pair(inside, outside)
     raise AssertionError(n.op)
 
