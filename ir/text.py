@@ -114,36 +114,8 @@ def _show(n: Node, tight: int) -> str:
             return n.value.what
         case Op.AND | Op.OR:
             level = 1 if n.op is Op.AND else 0
-            text = (" AND " if level else " OR ").join(_show(a, level) for a in n.args) or "true"
-            return f"({text})" if tight > level else text
-        case Op.NOT:
-            inner = n.args[0]
-            if inner.op is Op.DEFINED:
-                text = f"{_show(inner.args[0], 2)} <> {_show(inner.args[0], 2)}"
-            elif inner.op is Op.IS_NULL:
-                text = f"{_show(inner.args[0], 2)} IS NOT NULL"
-            elif inner.op is Op.EQ and not _is_flag(inner):
-                text = _comparison(inner, "<>")
-            else:
-                text = f"NOT {_show(inner, 2)}"
-        case Op.IS_NULL | Op.IS_TRUE:
-            text = f"{_show(n.args[0], 2)} IS {'NULL' if n.op is Op.IS_NULL else 'TRUE'}"
-        case Op.IN:
-            assert isinstance(n.value, tuple)
-            pairs = [v if isinstance(v, tuple) else (n.dtype, v) for v in n.value[:MAX_MEMBERS]]
-            shown = [show_value(v, t) for t, v in pairs] + [_show(a, 2) for a in n.args[1:]]
-            more = f", ... {len(n.value) - MAX_MEMBERS} more" if len(n.value) > MAX_MEMBERS else ""
-            text = f"{_show(n.args[0], 2)} IN ({', '.join(shown)}{more})"
-        case Op.LIKE:
-            escape = "" if n.value == "\\" else f" ESCAPE '{n.value}'"
-            text = f"{_show(n.args[0], 2)} LIKE {_show(n.args[1], 2)}{escape}"
-        case Op.WITHIN:
-            x, low, high = (_show(a, 2) for a in n.args)
-            text = f"{x} BETWEEN {low} AND {high}"
-        case Op.DEFINED:
-            text = f"{_show(n.args[0], 2)} = {_show(n.args[0], 2)}"
-        case Op.NAN:
-            text = f"{_show(n.args[0], 2)} = CAST('NaN' AS DOUBLE)"
+            parts = (" AND " if level else " OR ").join(_show(a, level) for a in n.args) or "true"
+            return f"({parts})" if tight > level else parts
         case Op.CAST:
             return f"{str(n.value or 'cast').upper()}({_show(n.args[0], 0)} AS {n.dtype})"
         case Op.LAMBDA:
@@ -153,11 +125,56 @@ def _show(n: Node, tight: int) -> str:
             return _call(n, tight)
         case Op.EQ if _is_flag(n):
             return _show(n.args[0], tight)
-        case _ if n.op in _INFIX:
-            text = _comparison(n, _INFIX[n.op])
-        case _:
-            return rewritten(n)
+    text = _test(n)
+    if text is None:
+        return rewritten(n)
     return f"({text})" if tight > 1 else text
+
+
+def _test(n: Node) -> str | None:
+    """Return a test of a scalar, or NOT, as text without parentheses; None for other nodes."""
+    if n.op in _INFIX:
+        return _comparison(n, _INFIX[n.op])
+    match n.op:
+        case Op.NOT:
+            return _negation(n.args[0])
+        case Op.IS_NULL:
+            return f"{_show(n.args[0], 2)} IS NULL"
+        case Op.IS_TRUE:
+            return f"{_show(n.args[0], 2)} IS TRUE"
+        case Op.IN:
+            return _in_list(n)
+        case Op.LIKE:
+            escape = "" if n.value == "\\" else f" ESCAPE '{n.value}'"
+            return f"{_show(n.args[0], 2)} LIKE {_show(n.args[1], 2)}{escape}"
+        case Op.WITHIN:
+            x, low, high = (_show(a, 2) for a in n.args)
+            return f"{x} BETWEEN {low} AND {high}"
+        case Op.DEFINED:
+            return f"{_show(n.args[0], 2)} = {_show(n.args[0], 2)}"
+        case Op.NAN:
+            return f"{_show(n.args[0], 2)} = CAST('NaN' AS DOUBLE)"
+    return None
+
+
+def _negation(n: Node) -> str:
+    """Return NOT n as text."""
+    if n.op is Op.DEFINED:
+        return f"{_show(n.args[0], 2)} <> {_show(n.args[0], 2)}"
+    if n.op is Op.IS_NULL:
+        return f"{_show(n.args[0], 2)} IS NOT NULL"
+    if n.op is Op.EQ and not _is_flag(n):
+        return _comparison(n, "<>")
+    return f"NOT {_show(n, 2)}"
+
+
+def _in_list(n: Node) -> str:
+    """Return IN as text; a long list is cut."""
+    assert isinstance(n.value, tuple)
+    pairs = [v if isinstance(v, tuple) else (n.dtype, v) for v in n.value[:MAX_MEMBERS]]
+    shown = [show_value(v, t) for t, v in pairs] + [_show(a, 2) for a in n.args[1:]]
+    more = f", ... {len(n.value) - MAX_MEMBERS} more" if len(n.value) > MAX_MEMBERS else ""
+    return f"{_show(n.args[0], 2)} IN ({', '.join(shown)}{more})"
 
 
 def _comparison(n: Node, sign: str) -> str:
