@@ -90,52 +90,57 @@ def _known(tree: Any, columns: Columns) -> Node:
                 return Node(Op.NOT, (_compared(Op.NULL_SAFE_EQ, left, right, columns),))
             if op in COMPARISONS:
                 return _compared(COMPARISONS[op], left, right, columns)
-        case {"Function": {"input": [{"Column": str(name)}], "function": {"Boolean": str(test)}}}:
-            column = Node(Op.COLUMN, value=Name((name,)))
-            match test, type_of(columns.schema.field(name), any_type=True):
-                case "IsNull", _:
-                    return Node(Op.IS_NULL, (column,))
-                case "IsNotNull", _:
-                    return Node(Op.NOT, (Node(Op.IS_NULL, (column,)),))
-                case "IsNan", kind if pa.types.is_float32(kind) or pa.types.is_float64(kind):
-                    return Node(Op.EQ, (column, literal(math.nan, ty.DOUBLE)))
-                case "Not", kind if kind == pa.bool_():
-                    return Node(Op.NOT, (_known({"Column": name}, columns),))
-        case {"Function": {"input": [inner], "function": {"Boolean": "Not"}}}:
+        case {"Function": {"input": list(inputs), "function": function}}:
+            return _called(inputs, function, columns)
+    raise NotKnown
+
+
+def _called(inputs: list[Any], function: Any, columns: Columns) -> Node:
+    """Return a function that is a condition.
+
+    Raises:
+        NotKnown: it is not understood.
+    """
+    match function, inputs:
+        case {"Boolean": str(test)}, [{"Column": str(name)}]:
+            return _column_test(test, name, columns)
+        case {"Boolean": "Not"}, [inner]:
             return Node(Op.NOT, (_condition(inner, columns),))
-        case {
-            "Function": {
-                "input": [value, low, high],
-                "function": {"Boolean": {"IsBetween": {"closed": str(closed)}}},
-            }
-        }:
+        case {"Boolean": {"IsBetween": {"closed": str(closed)}}}, [value, low, high]:
             first, last = ENDS[closed]
             ends = _compared(first, value, low, columns), _compared(last, value, high, columns)
             return Node(Op.AND, ends)
-        case {
-            "Function": {
-                "input": [value, {"Literal": {"Scalar": {"List": list(data)}}}],
-                "function": {"Boolean": {"IsIn": {"nulls_equal": False}}},
-            }
-        }:
+        case (
+            {"Boolean": {"IsIn": {"nulls_equal": False}}},
+            [value, {"Literal": {"Scalar": {"List": list(data)}}}],
+        ):
             return _member(*operand(value, columns, _condition), bytes(data))
-        case {
-            "Function": {
-                "input": [value, {"Literal": {"Scalar": {"String": str(part)}}}],
-                "function": {"StringExpr": test},
-            }
-        }:
+        case {"StringExpr": test}, [value, {"Literal": {"Scalar": {"String": str(part)}}}]:
             node, kind = operand(value, columns, _condition)
             if kind == pa.string():
                 name, part = _text_test(test, part)
                 return Node(Op.CALL, (node, literal(part.encode(), ty.STRING)), name)
-        case {
-            "Function": {
-                "input": [{"Column": str(name)}, value],
-                "function": {"ListExpr": {"Contains": _}},
-            }
-        }:
+        case {"ListExpr": {"Contains": _}}, [{"Column": str(name)}, value]:
             return _contained(name, *operand(value, columns, _condition), columns)
+    raise NotKnown
+
+
+def _column_test(test: str, name: str, columns: Columns) -> Node:
+    """Return a test of a column by itself.
+
+    Raises:
+        NotKnown: it is not understood.
+    """
+    column = Node(Op.COLUMN, value=Name((name,)))
+    match test, type_of(columns.schema.field(name), any_type=True):
+        case "IsNull", _:
+            return Node(Op.IS_NULL, (column,))
+        case "IsNotNull", _:
+            return Node(Op.NOT, (Node(Op.IS_NULL, (column,)),))
+        case "IsNan", kind if pa.types.is_float32(kind) or pa.types.is_float64(kind):
+            return Node(Op.EQ, (column, literal(math.nan, ty.DOUBLE)))
+        case "Not", kind if kind == pa.bool_():
+            return Node(Op.NOT, (_known({"Column": name}, columns),))
     raise NotKnown
 
 
