@@ -51,8 +51,8 @@ class PageBounds(NamedTuple):
 
     rows: Ints
     slots: Ints
-    data: npt.NDArray[np.uint8]
-    chunk: tuple[Ints, npt.NDArray[np.uint8]] | None = None
+    data: Bytes
+    chunk: tuple[Ints, Bytes] | None = None
 
 
 def bounds_of(chunk: Chunk, pages: Pages, ranges: Ranges, physical: int) -> PageBounds | None:
@@ -181,9 +181,16 @@ def segments_of(
     stops = np.append(starts[1:], firsts[-1])[: len(starts)]
     columns: dict[Path, ColumnStatistics] = {}
     for name, position in positions.items():
-        raw = _raw(schema.field(name).type, head, position, name, groups, firsts, starts)
-        if raw is not None:
-            columns[(name,)] = raw
+        arrow_type = schema.field(name).type
+        encoding = encoding_of(head, position, arrow_type)
+        pages = [
+            (b, first)
+            for (_, bounds), first in zip(groups, firsts.tolist(), strict=False)
+            if (b := bounds.get(name)) is not None
+        ]
+        if pages and encoding is not None:
+            decoder = _Decoder(head, position, arrow_type, encoding)
+            columns[(name,)] = _statistics_of(decoder, pages, starts)
     rows_of_each = arrow_of(stops - starts)
     return Segments(
         starts,
@@ -193,30 +200,49 @@ def segments_of(
     )
 
 
-def _raw(
-    arrow_type: pa.DataType,
-    head: Head,
-    position: int,
-    name: str,
-    groups: Sequence[tuple[int, Mapping[str, PageBounds]]],
-    firsts: Ints,
-    starts: Ints,
-) -> ColumnStatistics | None:
-    """Return the statistics of one column in the ranges that begin at `starts`."""
-    with_bounds = [
-        (b, first)
-        for (_, bounds), first in zip(groups, firsts.tolist(), strict=False)
-        if (b := bounds.get(name)) is not None
-    ]
-    encoding = encoding_of(head, position, arrow_type)
-    if not with_bounds or encoding is None:
-        return None
-    bounds = [b for b, _ in with_bounds]
-    low, high, nulls = _decoded(
-        [(b.slots, b.data) for b in bounds], head, position, arrow_type, encoding
-    )
-    believed = _agree(bounds, low, high, nulls, head, position, arrow_type, encoding)
-    page_starts = np.concatenate([b.rows[:-1] + first for b, first in with_bounds])
+class _Decoder(NamedTuple):
+    """Decodes the bounds of one column in files of one head."""
+
+    head: Head
+    position: int
+    arrow_type: pa.DataType
+    encoding: Encoding
+
+    def decode(self, parts: Sequence[tuple[Ints, Bytes]]) -> tuple[pa.Array, pa.Array, pa.Array]:
+        """Return lower bounds, upper bounds and null counts of slots, with the bytes of each."""
+        slots = np.concatenate([s.reshape(-1, at.WIDTH) for s, _ in parts])
+        counts = [s.size // at.WIDTH for s, _ in parts]
+        n = len(slots)
+        decoded = chunk_bounds(
+            np.concatenate([data for _, data in parts]),
+            slots,
+            np.repeat(np.cumsum([0, *(len(data) for _, data in parts)])[:-1], counts),
+            np.array([physical_type_of(*self.head.physical[self.position])], np.int64).repeat(n, 0),
+            [self.encoding],
+            np.zeros(n, np.int64),
+            np.full(n, self.head.julian),
+            self.arrow_type,
+        )
+        low, high = (
+            bound_array(b, decoded, {}, self.arrow_type) for b in (decoded.low, decoded.high)
+        )
+        return low, high, arrow_of(decoded.nulls, decoded.counted)
+
+
+def _statistics_of(
+    decoder: _Decoder, pages: Sequence[tuple[PageBounds, int]], starts: Ints
+) -> ColumnStatistics:
+    """Return the statistics of one column in the ranges that begin at `starts`.
+
+    Args:
+        decoder: The column.
+        pages: The pages of each row group that has statistics of them, and its first row.
+        starts: The first row of each range.
+    """
+    bounds = [b for b, _ in pages]
+    low, high, nulls = decoder.decode([(b.slots, b.data) for b in bounds])
+    believed = _agree(decoder, bounds, low, high, nulls)
+    page_starts = np.concatenate([b.rows[:-1] + first for b, first in pages])
     page_rows = np.concatenate([np.diff(b.rows) for b in bounds])
     page = np.searchsorted(page_starts, starts, "right") - 1
     # Row groups without statistics of the column have ranges past its pages there.
@@ -230,40 +256,8 @@ def _raw(
     )
 
 
-def _decoded(
-    parts: Sequence[tuple[Ints, npt.NDArray[np.uint8]]],
-    head: Head,
-    position: int,
-    arrow_type: pa.DataType,
-    encoding: Encoding,
-) -> tuple[pa.Array, pa.Array, pa.Array]:
-    """Return lower bounds, upper bounds and null counts of slots, with the bytes of each part."""
-    slots = np.concatenate([s.reshape(-1, at.WIDTH) for s, _ in parts])
-    counts = [s.size // at.WIDTH for s, _ in parts]
-    n = len(slots)
-    decoded = chunk_bounds(
-        np.concatenate([data for _, data in parts]),
-        slots,
-        np.repeat(np.cumsum([0, *(len(data) for _, data in parts)])[:-1], counts),
-        np.array([physical_type_of(*head.physical[position])], np.int64).repeat(n, 0),
-        [encoding],
-        np.zeros(n, np.int64),
-        np.full(n, head.julian),
-        arrow_type,
-    )
-    low, high = (bound_array(b, decoded, {}, arrow_type) for b in (decoded.low, decoded.high))
-    return low, high, arrow_of(decoded.nulls, decoded.counted)
-
-
 def _agree(
-    bounds: Sequence[PageBounds],
-    low: pa.Array,
-    high: pa.Array,
-    nulls: pa.Array,
-    head: Head,
-    position: int,
-    arrow_type: pa.DataType,
-    encoding: Encoding,
+    decoder: _Decoder, bounds: Sequence[PageBounds], low: pa.Array, high: pa.Array, nulls: pa.Array
 ) -> Mask:
     """Return a mask of the pages in chunks whose page statistics all agree with the footer's.
 
@@ -275,15 +269,15 @@ def _agree(
     if not known:
         return np.ones(int(counts.sum()), np.bool_)
     chunks = [b.chunk for b in bounds if b.chunk is not None]
-    of_chunk = _decoded(chunks, head, position, arrow_type, encoding)
+    of_chunk = decoder.decode(chunks)
     chunk_of_page = np.full(len(bounds), -1)
     chunk_of_page[known] = np.arange(len(known))
     of_page = np.repeat(chunk_of_page, counts)
     at_page = arrow_of(of_page, of_page >= 0)
     least, greatest, total = (pc.take(a, at_page) for a in of_chunk)
     wrong = np.zeros(len(of_page), np.bool_)
-    is_bytes = pa.types.is_binary(arrow_type) or pa.types.is_large_binary(arrow_type)
-    if not is_text(arrow_type) and not is_bytes:
+    kind = decoder.arrow_type
+    if not (is_text(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind)):
         wrong |= booleans_of(pc.less(low, least)) | booleans_of(pc.greater(high, greatest))
     firsts = np.cumsum([0, *counts[:-1]])
     summed = np.add.reduceat(int64_of(nulls), firsts)
