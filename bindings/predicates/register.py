@@ -105,19 +105,41 @@ def register_function(
 
 def _function(name: str, fn: Fn, dtype: DType, monotone: bool, bounds: Fn | None) -> Function:
     """Return the entry of a registered function for the table of functions."""
-    warn = _WarnOnce(name)
+    registered = _Registered(name, fn, dtype, monotone, bounds)
+    return Function(
+        registered.signature, registered.point, bad="null", interval=registered.interval
+    )
 
-    def signature(args: tuple[Node, ...], session: Session) -> Signature:
-        if not args or (bounds is not None and len(args) > 1):
+
+class _Registered:
+    """A registered function: its types, its values and its intervals.
+
+    Args:
+        name: The name in predicates.
+        fn: The function.
+        dtype: The type of its values.
+        monotone: True if bounds of the arguments give bounds of the value.
+        bounds: The argument `range` of `register_function`.
+    """
+
+    def __init__(self, name: str, fn: Fn, dtype: DType, monotone: bool, bounds: Fn | None) -> None:
+        self.name, self.fn, self.dtype, self.bounds = name, fn, dtype, bounds
+        self.monotone, self.warned = monotone, False
+        self.by_corners = Function(self.signature, self.point, monotone=monotone, bad="null")
+
+    def signature(self, args: tuple[Node, ...], session: Session) -> Signature:
+        """Accept arguments of any types; with `range`, one argument."""
+        if not args or (self.bounds is not None and len(args) > 1):
             raise CannotJudge(
-                f"{name} takes {'one argument' if bounds else 'at least one argument'}; "
+                f"{self.name} takes {'one argument' if self.bounds else 'at least one argument'}; "
                 f"{len(args)} were given"
             )
-        return [a.dtype for a in args if a.dtype is not None], dtype
+        return [a.dtype for a in args if a.dtype is not None], self.dtype
 
-    def point(call: Call, *data: Data) -> Any:
+    def point(self, call: Call, *data: Data) -> tuple[Data, Data]:
+        """Return the function's values, and a mask of the NULL and the unknown ones."""
         n = max(map(len, data))
-        result = _apply(fn, call, data, n, warn)
+        result = self._apply(call, data, n)
         zeros = [
             np.asarray(a == 0, np.bool_) if t.kind is Kind.FLOAT else NO
             for a, t in zip(data, call.types, strict=True)
@@ -127,51 +149,95 @@ def _function(name: str, fn: Fn, dtype: DType, monotone: bool, bounds: Fn | None
             negated = [
                 np.where(z, -a, a) if z.any() else a for a, z in zip(data, zeros, strict=True)
             ]
-            other = _apply(fn, call, tuple(negated), n, warn)
+            other = self._apply(call, tuple(negated), n)
             if other is not None:
                 same = _equal(result[0], other[0]) & (result[1] == other[1])
                 return result[0], np.where(same, np.where(result[1], 1, 0), VALUE_UNKNOWN)
             result = None
         if result is None:
             unknown = np.full(n, VALUE_UNKNOWN, np.uint8)
-            return np.full(n, filler(dtype), numpy_type_of(dtype)), unknown
+            return np.full(n, filler(self.dtype), numpy_type_of(self.dtype)), unknown
         return result[0], result[1].astype(np.uint8)
 
-    base = Function(signature, point, monotone=monotone, bad="null")
-
-    def interval(call: Call, args: tuple[Interval, ...]) -> Interval:
+    def interval(self, call: Call, args: tuple[Interval, ...]) -> Interval:
+        """Return the interval of the function's values."""
         n = max(map(len, args))
         known = np.ones(n, np.bool_)
         single = np.ones(n, np.bool_)
         for a in args:
             single = single & a.single
             known = known & (~a.may_hold_value | ~_unbounded(a))
-        fits = single | (known & monotone)
-        rest = opaque(call, base, args)
-        if bounds is not None:
-            rest = _range_interval(bounds, call, args[0], known, rest, warn)
+        fits = single | (known & self.monotone)
+        rest = opaque(call, self.by_corners, args)
+        if self.bounds is not None:
+            rest = self._by_range(self.bounds, call, args[0], known, rest)
         if not fits.any():
             return rest
-        return merge(fits, corners(call, base, tuple(a.take(fits) for a in args)), rest)
+        at_corners = corners(call, self.by_corners, tuple(a.take(fits) for a in args))
+        return merge(fits, at_corners, rest)
 
-    return Function(signature, point, bad="null", interval=interval)
+    def _apply(self, call: Call, data: tuple[Data, ...], n: int) -> tuple[Data, Mask] | None:
+        """Call the function on n values; return axis values and where they are NULL.
 
+        Returns:
+            None if the function fails.
+        """
+        natural = [
+            _natural(np.broadcast_to(a, n), t) for a, t in zip(data, call.types, strict=True)
+        ]
+        try:
+            result = self.fn(*natural)
+        except Exception as e:
+            self._warn_once(f"raised {e!r:.200}")
+            return None
+        return self._axis_values(result, n)
 
-def _unbounded(a: Interval) -> Mask:
-    """Return where a bound may be unknown: it is the end of its type then, or text has none."""
-    if a.dtype.kind in TEXT:
-        return a.unbounded_above
-    at_end = (a.low == end(a.dtype, high=False)) | (a.high == end(a.dtype, high=True))
-    return np.asarray(at_end, np.bool_) | a.unbounded_above
+    def _by_range(
+        self, bounds: Fn, call: Call, a: Interval, known: Mask, rest: Interval
+    ) -> Interval:
+        """Return the interval from the user's `range` where bounds are known; elsewhere `rest`."""
+        use = known & a.may_hold_value & ~a.may_hold_nan
+        if not use.any():
+            return rest
+        taken = a.take(np.broadcast_to(use, max(len(a), len(use))))
+        n = int(use.sum())
+        natural = [_natural(np.broadcast_to(d, n), a.dtype) for d in (taken.low, taken.high)]
+        try:
+            low, high = bounds(*natural)
+        except Exception as e:
+            self._warn_once(f"has a range that raised {e!r:.200}")
+            return rest
+        ends = [self._axis_values(b, n) for b in (low, high)]
+        if ends[0] is None or ends[1] is None:
+            return rest
+        (lows, no_low), (highs, no_high) = ends[0], ends[1]
+        sound = np.asarray(lows <= highs, np.bool_) & ~no_low & ~no_high
+        lows = np.where(sound, lows, end(call.dtype, high=False))
+        highs = np.where(sound, highs, end(call.dtype, high=True))
+        above = ~sound if call.dtype.kind in TEXT else NO
+        return merge(use, taken.with_bounds(call.dtype, lows, highs, above), rest)
 
+    def _axis_values(self, result: Any, n: int) -> tuple[Data, Mask] | None:
+        """Convert the function's result to axis values, and where they are NULL.
 
-class _WarnOnce:
-    """Warns about a registered function, the first time only."""
+        Returns:
+            None if the result is not an array of n values of the type.
+        """
+        try:
+            values = np.asarray(result)
+        except Exception as e:
+            self._warn_once(f"returned an object that is not an array ({e!r:.200})")
+            return None
+        if values.shape != (n,):
+            self._warn_once(f"returned an array of shape {values.shape}; expected ({n},)")
+            return None
+        try:
+            return _typed(values, self.dtype)
+        except (ValueError, TypeError, OverflowError) as e:
+            self._warn_once(f"returned values that are not {self.dtype} ({e!s:.200})")
+            return None
 
-    def __init__(self, name: str) -> None:
-        self.name, self.warned = name, False
-
-    def __call__(self, what: str) -> None:
+    def _warn_once(self, what: str) -> None:
         if not self.warned:
             self.warned = True
             warnings.warn(
@@ -181,21 +247,12 @@ class _WarnOnce:
             )
 
 
-def _apply(
-    fn: Fn, call: Call, data: tuple[Data, ...], n: int, warn: _WarnOnce
-) -> tuple[Data, Mask] | None:
-    """Call the function on n values; return axis values and where they are NULL.
-
-    Returns:
-        None if the function fails.
-    """
-    natural = [_natural(np.broadcast_to(a, n), t) for a, t in zip(data, call.types, strict=True)]
-    try:
-        result = fn(*natural)
-    except Exception as e:
-        warn(f"raised {e!r:.200}")
-        return None
-    return _axis_values(result, call.dtype, n, warn)
+def _unbounded(a: Interval) -> Mask:
+    """Return where a bound may be unknown: it is the end of its type then, or text has none."""
+    if a.dtype.kind in TEXT:
+        return a.unbounded_above
+    at_end = (a.low == end(a.dtype, high=False)) | (a.high == end(a.dtype, high=True))
+    return np.asarray(at_end, np.bool_) | a.unbounded_above
 
 
 def _natural(data: Data, dtype: DType) -> Data:
@@ -212,74 +269,32 @@ def _natural(data: Data, dtype: DType) -> Data:
     return data.copy()
 
 
-def _axis_values(result: Any, dtype: DType, n: int, warn: _WarnOnce) -> tuple[Data, Mask] | None:
-    """Convert a function's result to axis values, and where they are NULL.
+def _typed(values: Any, dtype: DType) -> tuple[Data, Mask]:
+    """Convert an array to axis values of a type, and where they are NULL.
 
-    Returns:
-        None if the result is not an array of n values of the type.
+    Raises:
+        ValueError, TypeError, OverflowError: a value is not of the type.
     """
-    try:
-        values = np.asarray(result)
-    except Exception as e:
-        warn(f"returned an object that is not an array ({e!r:.200})")
-        return None
-    if values.shape != (n,):
-        warn(f"returned an array of shape {values.shape}; expected ({n},)")
-        return None
-    try:
-        if values.dtype.kind == "M":
-            unit = "D" if dtype.kind is Kind.DATE else dtype.unit
-            missing = np.isnat(values)
-            return np.where(
-                missing, 0, values.astype(f"datetime64[{unit}]").astype(np.int64)
-            ), missing
-        if values.dtype.kind in "biuf" and dtype.kind in (Kind.INT, Kind.FLOAT, Kind.BOOL):
-            typed = values.astype(numpy_type_of(dtype))
-            if (
-                dtype.kind is not Kind.FLOAT
-                and values.dtype.kind == "f"
-                and not np.array_equal(typed, values)
-            ):
-                raise ValueError("numbers with fractions")
-            if dtype.kind is Kind.INT and ((typed < dtype.lowest) | (typed > dtype.highest)).any():
-                raise ValueError(f"numbers beyond {dtype}")
-            return typed, np.zeros(n, np.bool_)
-        missing = np.array([v is None for v in values.tolist()], np.bool_)
-        out = np.empty(n, numpy_type_of(dtype))
-        out[:] = [filler(dtype) if v is None else to_axis(v, dtype) for v in values.tolist()]
-        return out, missing
-    except (ValueError, TypeError, OverflowError) as e:
-        warn(f"returned values that are not {dtype} ({e!s:.200})")
-        return None
+    if values.dtype.kind == "M":
+        unit = "D" if dtype.kind is Kind.DATE else dtype.unit
+        missing = np.isnat(values)
+        ticks = values.astype(f"datetime64[{unit}]").astype(np.int64)
+        return np.where(missing, 0, ticks), missing
+    if values.dtype.kind in "biuf" and dtype.kind in (Kind.INT, Kind.FLOAT, Kind.BOOL):
+        typed = values.astype(numpy_type_of(dtype))
+        is_whole = dtype.kind is not Kind.FLOAT
+        if is_whole and values.dtype.kind == "f" and not np.array_equal(typed, values):
+            raise ValueError("numbers with fractions")
+        if dtype.kind is Kind.INT and ((typed < dtype.lowest) | (typed > dtype.highest)).any():
+            raise ValueError(f"numbers beyond {dtype}")
+        return typed, np.zeros(len(values), np.bool_)
+    missing = np.array([v is None for v in values.tolist()], np.bool_)
+    out = np.empty(len(values), numpy_type_of(dtype))
+    out[:] = [filler(dtype) if v is None else to_axis(v, dtype) for v in values.tolist()]
+    return out, missing
 
 
 def _equal(a: Data, b: Data) -> Mask:
     """Return where values are equal; NaN equals NaN."""
     nan = (a != a) & (b != b) if a.dtype.kind == "f" else NO
     return np.asarray((a == b) | nan, np.bool_)
-
-
-def _range_interval(
-    bounds: Fn, call: Call, a: Interval, known: Mask, rest: Interval, warn: _WarnOnce
-) -> Interval:
-    """Return the interval from the user's `range` where bounds are known; elsewhere `rest`."""
-    use = known & a.may_hold_value & ~a.may_hold_nan
-    if not use.any():
-        return rest
-    taken = a.take(np.broadcast_to(use, max(len(a), len(use))))
-    n = int(use.sum())
-    natural = [_natural(np.broadcast_to(d, n), a.dtype) for d in (taken.low, taken.high)]
-    try:
-        low, high = bounds(*natural)
-    except Exception as e:
-        warn(f"has a range that raised {e!r:.200}")
-        return rest
-    ends = [_axis_values(b, call.dtype, n, warn) for b in (low, high)]
-    if ends[0] is None or ends[1] is None:
-        return rest
-    (lows, no_low), (highs, no_high) = ends[0], ends[1]
-    sound = np.asarray(lows <= highs, np.bool_) & ~no_low & ~no_high
-    lows = np.where(sound, lows, end(call.dtype, high=False))
-    highs = np.where(sound, highs, end(call.dtype, high=True))
-    above = ~sound if call.dtype.kind in TEXT else NO
-    return merge(use, taken.with_bounds(call.dtype, lows, highs, above), rest)
