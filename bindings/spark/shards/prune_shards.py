@@ -6,7 +6,7 @@ Each row that Spark sends to an executor stands for one shard.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Final, Literal, get_args, overload
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, get_args, overload
 
 import pyarrow.fs as pafs
 
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
 Where = Literal["auto", "driver", "executors"]
 Returns = Literal["verdicts", "frame"]
-# The most containers in undecided shards that the driver judges itself, per thread: up to here it
-# is done before a job of Python workers is, in some 0.2 s. On one machine, 100 million in random
-# order took 0.07 s on four threads of the driver, and 0.16 s at best on executors; with twice as
-# many, both would take equally long. Shards that are fetched first wait for storage; executors
-# fetch theirs in parallel.
+# The driver judges undecided shards itself if they have at most this many containers per thread:
+# that takes less than the 0.2 s of a job in Python workers. On one machine, 100 million containers
+# in random order took 0.07 s on four threads of the driver, and at best 0.16 s on executors. With
+# twice as many containers, both would take equally long. If shards have to be fetched, the limit is
+# for the whole driver, because executors fetch in parallel.
 MAX_DRIVER_CONTAINERS: Final = 1 << 25
 MAX_DRIVER_CONTAINERS_FETCHED: Final = 1 << 22
 MAX_DRIVER_ROWS: Final = 100_000  # rows that the driver hands to Spark; executors make more
@@ -131,11 +131,15 @@ def prune_shards(
             or not todo
             or (where == "auto" and sum(opened.shards[i].rows for i in todo) <= few)
         )
-        if returns == "frame":
-            return _frame(spark, opened, p, settled, on_error, where, on_driver, tasks)
-        if on_driver:
-            return opened.judge(p, on_error=on_error)
-        return _judge_on_executors(spark, opened, p, settled, todo, on_error, tasks)
+        on_executors = _OnExecutors(spark, opened, p, settled, on_error, tasks)
+        if not on_driver:
+            return on_executors.frame() if returns == "frame" else on_executors.verdicts()
+        found = opened.judge(p, on_error=on_error)
+        if returns == "verdicts":
+            return found
+        if where == "driver" or found.kept <= MAX_DRIVER_ROWS:
+            return from_arrow(spark, opened.listed(found), as_spark(opened.frame_schema))
+        return on_executors.frame()
 
 
 def _check_one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:
@@ -145,60 +149,57 @@ def _check_one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:
         )
 
 
-def _judge_on_executors(
-    spark: SparkSession,
-    shards: Shards,
-    p: PruningPredicate,
-    settled: list[Verdict],
-    todo: list[int],
-    on_error: OnError,
-    tasks: int | None,
-) -> ShardVerdicts:
-    """Judge undecided shards on the executors; return their verdicts with the settled ones."""
-    answer: Any = _shard_numbers(spark, len(todo), tasks).mapInArrow(
-        as_function(JudgeJob(shards, p, tuple(todo))), spark_schema(JUDGED)
-    )
-    found = answer.toArrow()
-    parts: list[SparseVerdicts | Verdict] = list(settled)
-    unreadable: dict[str, StatisticsError] = {}
-    for i, words, match, full, error in zip(*(c.to_pylist() for c in found.columns), strict=True):
-        if error is None:
-            parts[i] = from_bytes(shards.shards[i].rows, words, match, full)
-        elif on_error == "raise":
-            raise StatisticsError(error)
-        else:
-            unreadable[shards.shards[i].file] = StatisticsError(error)
-    # A job returns each partition once, however often it was tried.
-    if sorted(found.column("shard").to_pylist()) != todo:
-        raise SkipstoneError(
-            f"{found.num_rows} shards were judged; expected {len(todo)}, each once"
+class _OnExecutors(NamedTuple):
+    """Judges shards on the executors.
+
+    Attributes:
+        spark: The session.
+        shards: All shards.
+        predicate: The condition.
+        settled: The verdict of each shard as a whole; the executors judge those that are MAYBE.
+        on_error, tasks: As in `prune_shards`.
+    """
+
+    spark: SparkSession
+    shards: Shards
+    predicate: PruningPredicate
+    settled: list[Verdict]
+    on_error: OnError
+    tasks: int | None
+
+    def verdicts(self) -> ShardVerdicts:
+        """Judge undecided shards; return their verdicts with the settled ones."""
+        todo, shards = undecided(self.settled), self.shards
+        answer: Any = self._rows(len(todo)).mapInArrow(
+            as_function(JudgeJob(shards, self.predicate, tuple(todo))), spark_schema(JUDGED)
         )
-    return ShardVerdicts(shards.starts, parts, dict(sorted(unreadable.items())), len(todo))
+        found = answer.toArrow()
+        parts: list[SparseVerdicts | Verdict] = list(self.settled)
+        unreadable: dict[str, StatisticsError] = {}
+        columns = (c.to_pylist() for c in found.columns)
+        for i, words, match, full, error in zip(*columns, strict=True):
+            if error is None:
+                parts[i] = from_bytes(shards.shards[i].rows, words, match, full)
+            elif self.on_error == "raise":
+                raise StatisticsError(error)
+            else:
+                unreadable[shards.shards[i].file] = StatisticsError(error)
+        # A job returns each partition once, however often it was tried.
+        if sorted(found.column("shard").to_pylist()) != todo:
+            raise SkipstoneError(
+                f"{found.num_rows} shards were judged; expected {len(todo)}, each once"
+            )
+        return ShardVerdicts(shards.starts, parts, dict(sorted(unreadable.items())), len(todo))
 
+    def frame(self) -> DataFrame:
+        """Return a DataFrame of the containers to keep."""
+        todo = tuple((i, v) for i, v in enumerate(self.settled) if v is not Verdict.NEVER)
+        job = ListJob(self.shards, self.predicate, todo, self.on_error)
+        schema = as_spark(self.shards.frame_schema)
+        return self._rows(len(todo)).mapInArrow(as_function(job), schema)
 
-def _frame(
-    spark: SparkSession,
-    shards: Shards,
-    p: PruningPredicate,
-    settled: list[Verdict],
-    on_error: OnError,
-    where: Where,
-    on_driver: bool,
-    tasks: int | None,
-) -> DataFrame:
-    """Return a DataFrame of the containers to keep."""
-    schema = as_spark(shards.frame_schema)
-    if on_driver:
-        found = shards.judge(p, on_error=on_error)
-        if where == "driver" or found.kept <= MAX_DRIVER_ROWS:
-            return from_arrow(spark, shards.listed(found), schema)
-    todo = tuple((i, v) for i, v in enumerate(settled) if v is not Verdict.NEVER)
-    return _shard_numbers(spark, len(todo), tasks).mapInArrow(
-        as_function(ListJob(shards, p, todo, on_error)), schema
-    )
-
-
-def _shard_numbers(spark: SparkSession, count: int, tasks: int | None) -> DataFrame:
-    """Return a DataFrame with one row for each shard, without a shuffle."""
-    tasks = parallelism(spark) if tasks is None else tasks
-    return spark.range(0, count, 1, tasks if tasks is None else max(min(tasks, count), 1))
+    def _rows(self, count: int) -> DataFrame:
+        """Return a DataFrame with one row for each shard, without a shuffle."""
+        tasks = parallelism(self.spark) if self.tasks is None else self.tasks
+        parts = tasks if tasks is None else max(min(tasks, count), 1)
+        return self.spark.range(0, count, 1, parts)
