@@ -151,7 +151,7 @@ class _Binder:
         if is_condition(arg):
             return Node(Op.IS_NULL, (self.predicate(arg),))
         scalar = self.scalar(arg)
-        return _whole(is_null(scalar), Node(Op.IS_NULL, (arg,)), (scalar,))
+        return _naming_whole_form(is_null(scalar), Node(Op.IS_NULL, (arg,)), (scalar,))
 
     def compare(self, op: Op, a: Node, b: Node) -> Node:
         if op is Op.NE:
@@ -184,7 +184,7 @@ class _Binder:
         """Bind x IN (...).
 
         A NULL member turns every FALSE into NULL. Members that are neither literals nor
-        comparable scalars are UNKNOWN. All are compared in one type, if they differ.
+        comparable scalars are UNKNOWN. If the types differ, all are compared in one type.
         """
         assert isinstance(n.value, tuple)
         if is_tuple(n.args[0]) and not n.value:
@@ -244,7 +244,7 @@ class _Binder:
         subject, pattern = (as_text(self.scalar(a), self.session) for a in n.args)
         for side in (subject, pattern):
             if side.op is Op.UNKNOWN:
-                return _whole(side, n, (subject, pattern))
+                return _naming_whole_form(side, n, (subject, pattern))
         if pattern.op is not Op.LITERAL:
             return unknown(show(n), "a pattern of LIKE must be a literal")
         if pattern.value is None or subject.dtype == ty.NULL:
@@ -284,7 +284,7 @@ class _Binder:
                 assert n.dtype
                 inner = char.as_value(self.scalar(n.args[0]))
                 how = str(n.value or "cast")
-                return _whole(cast(inner, n.dtype, self.session, how), n, (inner,))
+                return _naming_whole_form(cast(inner, n.dtype, self.session, how), n, (inner,))
             case Op.CALL if n.value == char.PLAIN:
                 return char.as_value(self.scalar(n.args[0]))
             case Op.CALL if n.args and n.args[-1].op is Op.LAMBDA:
@@ -295,7 +295,7 @@ class _Binder:
                 args = tuple(map(self.scalar, n.args))
                 if n.value == "string":
                     args = tuple(map(char.as_value, args))
-                return _whole(build(str(n.value), args, self.session), n, args)
+                return _naming_whole_form(build(str(n.value), args, self.session), n, args)
         self.check_columns(n)
         if n.op is Op.UNKNOWN:
             return Node(n.op, (), n.value)
@@ -376,11 +376,11 @@ class _Binder:
         return None
 
 
-def _whole(bound: Node, n: Node, args: tuple[Node, ...]) -> Node:
-    """Replace a whole form by UNKNOWN if one of its arguments is not understood.
+def _naming_whole_form(bound: Node, n: Node, args: tuple[Node, ...]) -> Node:
+    """Let UNKNOWN name a whole form instead of the argument that is not understood.
 
     Args:
-        bound: What became of the form.
+        bound: The bound form; UNKNOWN if an argument is.
         n: The form: a call, a cast or a test.
         args: Its arguments, bound.
     """

@@ -81,7 +81,7 @@ def is_in(values: Any, *, value_set: Any) -> Any:
 
 
 def struct_field(values: Any, indices: Any) -> Any:
-    """Return a field of structs by its name, or by names from the top down; NULL of a NULL."""
+    """Return a field of structs by its name, or by names from the top down; NULL stays NULL."""
     return _arrow.call_function("struct_field", [values], _arrow.StructFieldOptions(indices))
 
 

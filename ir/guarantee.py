@@ -49,22 +49,22 @@ class _Term(NamedTuple):
     values: Values
 
 
-# Functions that are TRUE only for an array or map with one of some elements or keys, and those that
-# are NULL without the key.
+# Functions that are TRUE only if an array or map holds one of some elements or keys, and functions
+# that are NULL if a map lacks the key.
 CONTAINING: Final = ("array_contains", "arrays_overlap", "exists", "map_contains_key")
 OF_KEY: Final = ("map_value", "map_element")
 
 
 def needed_elements(call: Node, values: Values) -> tuple[Node, Values] | None:
-    """Return the elements of which an array needs one where a call has one of some values.
+    """Return the elements one of which an array must hold, so that a call has one of some values.
 
     Args:
         call: A bound call.
         values: Axis values of its result.
 
     Returns:
-        The elements of an array, or the keys of a map, as a column, and the values of which one
-        must occur; None if none must.
+        A column of the array's elements or the map's keys, and the values one of which must occur;
+        None if the call needs none.
     """
     name: Any = call.value
     if name[0] not in OF_KEY and (name[0] not in CONTAINING or values != (1,)):

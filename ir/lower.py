@@ -35,7 +35,7 @@ LEAF_DEPTH: Final = 24  # the depth of a test of one column that uses all its st
 class Want(enum.Enum):
     """The outcome whose possibility a condition tests."""
 
-    __hash__ = object.__hash__  # as of `Op`
+    __hash__ = object.__hash__  # as in `Op`
 
     T = "true"
     F = "false"

@@ -116,7 +116,7 @@ SIMPLIFY: tuple[Callable[[Node], Node | None], ...] = (
 )  # fmt: skip
 
 
-# The operations that rules rewrite, and those whose inputs may be such.
+# The operations that rules rewrite, and those whose inputs they may rewrite.
 LOGIC = frozenset({Op.AND, Op.OR, Op.NOT, Op.IS_NULL, Op.IS_TRUE, Op.BOTH})
 
 

@@ -33,7 +33,7 @@ EXACT: Final = decimal.Context(prec=100, Emin=-9999, Emax=9999)
 class Kind(enum.Enum):
     """Families of types that share an axis and coercion rules."""
 
-    __hash__ = object.__hash__  # as of `Op`
+    __hash__ = object.__hash__  # as in `Op`
 
     NULL = "void"
     BOOL = "boolean"
@@ -212,7 +212,7 @@ def decimal_type(precision: int, scale: int) -> DType:
 
 
 # Field metadata: what a column means to its writer, beyond its Arrow type. Its stored values are
-# not comparable, but for CHAR(n).
+# not comparable, except for CHAR(n).
 NOTE: Final = b"skipstone.type"
 CHAR: Final = re.compile(rb"CHAR\((\d{1,9})\)")
 # Field metadata keys under which Spark and Delta, and other formats, record a collation.

@@ -4,7 +4,7 @@ Integers, dates, timestamps, booleans and decimals of up to 18 digits are int64.
 Python integers and text is bytes, both in object arrays. Floats keep their width, so that FLOAT
 rounds as Spark's does.
 
-Rows may be stored in less: long decimals whose values are short as int64, text as Arrow has it.
+To save memory, text may stay in Arrow's form, and long decimals with short values may be int64.
 """
 
 from __future__ import annotations
@@ -186,9 +186,10 @@ def malformed(texts: pa.Array) -> Mask:
 
 
 def is_ascii(texts: pa.Array) -> bool:
-    """Return True if all texts are ASCII, which is UTF-8; Arrow takes ten times as long to see it.
+    """Return True if all texts are ASCII, and therefore UTF-8.
 
-    False also if there are none, or if they are not text.
+    Arrow's own test takes ten times as long. The result is also False if there are no texts, or if
+    the values are not text.
     """
     large = pa.types.is_large_string(texts.type)
     if not len(texts) or not (large or pa.types.is_string(texts.type)):

@@ -59,7 +59,7 @@ def _tokenized(dialect: Any, text: str) -> list[Any]:
         return list(dialect.tokenize(plain))
 
 
-# Words that make a literal of the string behind them, and tokens that apply to the literal before.
+# Words that make the string after them a literal, and tokens that apply to the literal before them.
 _TYPES: Final = frozenset(
     ("DATE", "TIME", "TIMETZ", "TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMPLTZ", "TIMESTAMPNTZ")
 )

@@ -252,7 +252,7 @@ def _parse_column(call: Call, texts: Any, pattern: Any) -> Any:
 
 
 def _read(layout: Layout, data: npt.NDArray[np.uint8]) -> tuple[Data, Data]:
-    """Return the clocks of texts of the layout's size that follow each other, and their marks.
+    """Return the clocks of consecutive texts of the layout's size, and a mask of the bad ones.
 
     Source: Java, `DateTimeFormatter` with the strict resolver; Spark, `TimestampFormatter`.
     """

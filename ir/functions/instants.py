@@ -1,4 +1,4 @@
-"""Literals of instants that are not certain: calls that have bounds instead of a value."""
+"""Literals whose instant is uncertain: they become calls, which have bounds but no value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Spark's built-in functions: their names, and what those do that no single row decides."""
+"""Spark's built-in functions: their names, and why some of them cannot be judged row by row."""
 
 from __future__ import annotations
 

@@ -275,8 +275,8 @@ def _concat_bounds(parts: list[tuple[bytes, bytes, bool]]) -> tuple[bytes, bytes
     least: bytes = b""
     most: bytes | None = b""
     for low, high, above in reversed(parts):
-        # After equal ends the rest continues. Otherwise the lower bound is that nothing shorter
-        # precedes.
+        # If both ends are equal, the later parts follow that one value. Otherwise `low` itself is a
+        # lower bound, because the later parts only append.
         least = low + least if low == high and not above else low
         most = None if above else _upper_bound(low, high, most)
     return least, most
@@ -287,8 +287,8 @@ def _upper_bound(low: bytes, high: bytes, rest: bytes | None) -> bytes | None:
 
     None means any text, or no bound.
     """
-    # A text up to `high` that is not its prefix is less already, whatever follows. Prefixes of
-    # `high` are followed by `rest`: from the shortest that is not below `low` to `high` itself.
+    # A text below `high` that is not a prefix of it stays below it, whatever follows. A prefix is
+    # followed by `rest`: try all, from the shortest that is not below `low` to `high` itself.
     same = common_prefix(low, high)
     first = same + (same < len(low))
     start, tail = high[:first], high[first:]

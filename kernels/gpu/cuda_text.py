@@ -296,10 +296,10 @@ def _near_words(shape: DeviceShape, logic: _Logic) -> list[str]:
     if unroll == 1 or _masks(shape) > MAX_MASKS:  # the tests take longer than loading
         word = "const i64 w = first + j < words ? first + j : first;"
         return [base, rest, *_walk(shape, logic, [place, word, exists], load, unroll)]
-    # Asking for every bound whether it exists takes more than half of all instructions, and then
-    # columns of 1 or 2 bytes are read at half the bandwidth. Only the last block asks. A whole
-    # block takes the same way, and the compiler sees that: otherwise it loads the first word's
-    # bounds, and waits for them before it loads the others.
+    # If each bound were checked for its existence, the checks would be more than half of all
+    # instructions, and columns of 1 or 2 bytes would be read at half the bandwidth. So only the
+    # last block checks. All threads of a block take the same branch, and the compiler has to see
+    # that: otherwise it waits for the first word's bounds before it loads the others.
     return [
         base,
         f"if (((i64)blockIdx.x + 1) * {WARPS * TILE * 32} <= n) {{",

@@ -26,11 +26,12 @@ from skipstone.kernels.gpu.resident import Resident
 from skipstone.kernels.pack.planes import Plane, Todo, Verdicts, Words, word_count
 from skipstone.kernels.run.launch import Launch, group_alike
 
-# Smallest number of containers for which "auto" uses the device, if the CPU could also answer. An
-# H200 gave masks of 100,000 containers in 60 us and of 300,000 in 90, 16 cores in 42 and 280.
+# Smallest number of containers for which "auto" uses the device, if the CPU could also answer. For
+# masks of 100,000 and 300,000 containers, an H200 took 60 and 90 us, and 16 cores 42 and 280 us.
 MIN_CONTAINERS: Final = 1 << 17
-# Up to this number, verdicts for the host are downloaded as bits and unpacked there: on an H200, 1
-# million took 140 us, and 180 us as bytes that the device wrote. From 10 million on, bytes win.
+# Up to this number, verdicts for the host are downloaded as bits and unpacked there. On an H200, 1
+# million took 140 us that way, and 180 us as bytes that the device wrote. From 10 million on, bytes
+# are faster.
 MAX_UNPACKED: Final = 1 << 22
 # Bytes of a launch's arguments that every card and driver accepts.
 MAX_ARGUMENT_BYTES: Final = 4096

@@ -133,8 +133,8 @@ class Resident:
             copies, process = self._copies, self._process
 
             def forget(gone: _IdentityKey) -> None:
-                # Without the lock: the collector may run this while its own thread holds it, or a
-                # thread that another one waits for.
+                # This takes no lock: the garbage collector may run it in the thread that holds the
+                # lock, or in one that the holder waits for.
                 if gone in copies:
                     _settle(device, process)
                     copies.pop(gone, None)  # another thread may have released it

@@ -19,7 +19,7 @@ from skipstone.kernels import settings
 MIN_BYTES: Final = 1 << 26
 BUFFER_BYTES: Final = 1 << 24
 BUFFERS: Final = 2
-# More threads gave no more: the memory of the host is then the limit.
+# More threads are no faster: host memory is then the limit.
 THREADS: Final = 4
 
 Bytes = npt.NDArray[np.uint8]

@@ -58,7 +58,7 @@ def keys_of(firsts: BoundArray, lasts: BoundArray) -> Keys:
 
     Args:
         firsts: The first value of each run, ascending.
-        lasts: The last value of each run, ascending. Of codes, a value between codes c and c + 1 is
+        lasts: The last value of each run, ascending. In codes, a value between codes c and c + 1 is
             the empty run from c + 1 to c.
     """
     buckets = -(-len(lasts) // TARGET_PER_BUCKET)

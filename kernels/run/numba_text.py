@@ -77,8 +77,8 @@ class _Kernel(NamedTuple):
     @property
     def lanes(self) -> int:
         """The number of containers that a step of the inner loop judges."""
-        # Tests against runs are bound by comparisons, so a step takes one cache line: the masks of
-        # two lines would be joined for each test.
+        # Comparisons limit the speed of tests against runs. So a step takes one cache line: with
+        # two, each test would also have to join their masks.
         compares_runs = any(
             n.op in (Op.ANY_IN, Op.NOT_ALL_IN) and n.args[2].op is Op.PARAM
             for r in self.roots
@@ -204,7 +204,7 @@ def _judge_word(kernel: _Kernel) -> list[str]:
     outs = range(len(kernel.outs))
     return [
         "w = np.int64(todo[k]) if todo.size else k",
-        # Of chosen words, a later one is fetched.
+        # If only chosen words are judged, a later one of them is fetched.
         f"next = np.int64(todo[min(k + {CHOSEN_AHEAD}, last - 1)]) << 6 if todo.size else w << 6",
         *(
             f"f{size} = next if todo.size else next + {FETCH_AHEAD // size}"

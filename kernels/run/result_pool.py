@@ -17,7 +17,7 @@ import numpy.typing as npt
 from skipstone.kernels.run import forks
 
 CACHE_LINE: Final = 64  # bytes of a cache line
-# Largest size in bytes that is not pooled: the allocator has mapped pages of that size ready.
+# Largest size in bytes that is not pooled: for such sizes, the allocator keeps mapped pages ready.
 MAX_SMALL: Final = 1 << 16
 MAX_BUFFER: Final = 1 << 27  # largest buffer that is kept, in bytes
 MAX_POOL: Final = 1 << 28  # largest total of all kept buffers, in bytes

@@ -43,8 +43,8 @@ def enable(spark: SparkSession, *, filesystem: pafs.FileSystem | None = None) ->
     """Prune every query of a session from now on, as `prune` prunes a DataFrame.
 
     This covers DataFrames, SQL, views, CREATE TABLE AS and INSERT. An optimiser rule asks Python
-    which files the scans of a query need, which takes some milliseconds a query. It never makes a
-    query fail: after an error, or after `spark.skipstone.maxPlanningMillis`, the query reads all
+    which files the scans of a query need; this takes a few milliseconds per query. No query fails
+    because of it: after an error, or after `spark.skipstone.maxPlanningMillis`, the query reads all
     files. Another call of `enable` resets the reports, the counts and any pause.
 
     These settings are read at each query:

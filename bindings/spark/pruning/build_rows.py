@@ -1,4 +1,4 @@
-"""Read the keys of a join's build side without a Spark job, where its rows are those of one scan.
+"""Read the keys of a join's build side without a Spark job, if its rows come from a single scan.
 
 A dynamic filter that has too many keys prunes less, but is still correct. So the rows need not be
 exactly those of the build side: conditions that only Spark can judge are left out.

@@ -214,7 +214,7 @@ class _Reader:
 
     def as_In(self, tree: Tree) -> Node:
         subject, members = tree["parts"]
-        if not members:  # what it means for NULL, Spark's optimiser has said in another form
+        if not members:  # Spark's optimiser rewrites it, according to a setting
             return self.opaque(tree, "the list is empty")
         return member(self.node(subject), [self.node(m) for m in members])
 

@@ -23,7 +23,7 @@ def plan_gateway(spark: Any) -> Any:
         BackendMissing: This Spark's classes are not the expected ones.
     """
     jvm = spark._jvm
-    # Two compilations have two loaders, and Java takes their classes for different ones.
+    # Each compilation has a class loader of its own, and Java treats their classes as different.
     with _COMPILING:
         if jvm not in _gateways:
             _gateways[jvm] = _compiled(jvm, str(spark.version))

@@ -82,7 +82,7 @@ def settings_of(spark: Any) -> Settings:
 def fold_of(spark: Any) -> Callable[[str], str]:
     """Return the function that folds names as a session compares them.
 
-    It lowers the case, unless the session is case sensitive.
+    It converts to lower case, unless the session is case-sensitive.
     """
     return str if str(spark.conf.get("spark.sql.caseSensitive")) == "true" else str.lower
 
