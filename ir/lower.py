@@ -1,9 +1,9 @@
 """Lowering: turn a bound predicate into a Program over statistics.
 
 For each node of the predicate, each of the three outcome bits is a condition over statistics. Only
-the bits that are needed are built. Besides TRUE, FALSE and NULL, two unions have short forms of
-their own: U (`NOT_TRUE`: FALSE or NULL) and V (`NOT_FALSE`: TRUE or NULL). For every kind of input
-with at least one outcome they satisfy
+the bits that are needed are built. Besides TRUE (T), FALSE (F) and NULL (N), two unions have short
+forms of their own: NOT_TRUE (U: FALSE or NULL) and NOT_FALSE (V: TRUE or NULL). For every kind of
+input with at least one outcome they satisfy
 
     T(a AND b) = T(a) & T(b)        U(a AND b) = U(a) | U(b)
     F(a AND b) = F(a) | F(b)        V(a AND b) = V(a) & V(b)
@@ -37,25 +37,25 @@ class Want(enum.Enum):
 
     __hash__ = object.__hash__  # as in `Op`
 
-    T = "true"
-    F = "false"
-    N = "null"
+    TRUE = "true"
+    FALSE = "false"
+    NULL = "null"
     NOT_TRUE = "not true"
     NOT_FALSE = "not false"
 
 
 NEGATED: Final = {
-    Want.T: Want.F,
-    Want.F: Want.T,
-    Want.N: Want.N,
+    Want.TRUE: Want.FALSE,
+    Want.FALSE: Want.TRUE,
+    Want.NULL: Want.NULL,
     Want.NOT_TRUE: Want.NOT_FALSE,
     Want.NOT_FALSE: Want.NOT_TRUE,
 }
 
 
 # Unions of outcomes -> the outcomes.
-UNIONS: Final = {Want.NOT_TRUE: (Want.F, Want.N), Want.NOT_FALSE: (Want.T, Want.N)}
-WITH_TRUE: Final = (Want.T, Want.NOT_FALSE)
+UNIONS: Final = {Want.NOT_TRUE: (Want.FALSE, Want.NULL), Want.NOT_FALSE: (Want.TRUE, Want.NULL)}
+WITH_TRUE: Final = (Want.TRUE, Want.NOT_FALSE)
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,7 @@ def lower(
         for g in guarantees
     ]
     program = Program(
-        _and(rows, condition_of(n, Want.T), *guaranteed),
+        _and(rows, condition_of(n, Want.TRUE), *guaranteed),
         condition_of(n, Want.NOT_TRUE) if with_can_miss else None,
     )
     above = 1 + (len(guarantees) + 2).bit_length()
@@ -178,7 +178,7 @@ def condition_of(n: Node, want: Want) -> Node:
     """Return the condition over statistics under which a bound predicate can have an outcome."""
     match n.op:
         case Op.LITERAL:
-            outcome = Want.N if n.value is None else Want.T if n.value else Want.F
+            outcome = Want.NULL if n.value is None else Want.TRUE if n.value else Want.FALSE
             return TRUE if outcome in UNIONS.get(want, (want,)) else FALSE
         case Op.UNKNOWN:
             return TRUE
@@ -190,15 +190,15 @@ def condition_of(n: Node, want: Want) -> Node:
             outcomes = UNIONS.get(want, (want,))
             return _or(*(_and(*(condition_of(a, outcome) for a in n.args)) for outcome in outcomes))
         case Op.IS_TRUE:
-            if want is Want.N:
+            if want is Want.NULL:
                 return FALSE
-            return condition_of(n.args[0], Want.T if want in WITH_TRUE else Want.NOT_TRUE)
+            return condition_of(n.args[0], Want.TRUE if want in WITH_TRUE else Want.NOT_TRUE)
         case Op.IS_NULL if n.args[0].op not in TERMS:
-            if want is Want.N:
+            if want is Want.NULL:
                 return FALSE
             if want in WITH_TRUE:
-                return condition_of(n.args[0], Want.N)
-            return _or(condition_of(n.args[0], Want.T), condition_of(n.args[0], Want.F))
+                return condition_of(n.args[0], Want.NULL)
+            return _or(condition_of(n.args[0], Want.TRUE), condition_of(n.args[0], Want.FALSE))
     term = n.args[0]
     test = _test(n, want)
     return _or(test, _statistic(Op.MAY_RAISE, term)) if term.op is Op.CALL else test
@@ -208,22 +208,22 @@ def _test(n: Node, want: Want) -> Node:
     """Return the condition for a test on one column or call, for rows that are known."""
     may_hold_null = _statistic(Op.MAY_HOLD_NULL, n.args[0])
     if n.op is Op.IS_NULL:
-        if want is Want.N:
+        if want is Want.NULL:
             return FALSE
         return may_hold_null if want in WITH_TRUE else _may_be_defined(n.args[0])
-    if want is Want.N:
+    if want is Want.NULL:
         return may_hold_null
     test = _leaf(n, want in WITH_TRUE)
     return _or(test, may_hold_null) if want in UNIONS else test
 
 
 def _combine(n: Node, want: Want) -> Node:
-    if want is Want.N:
+    if want is Want.NULL:
         # The result is NULL if all inputs can avoid the deciding outcome and one of them is NULL.
         avoid = Want.NOT_FALSE if n.op is Op.AND else Want.NOT_TRUE
         return _and(
             *(condition_of(a, avoid) for a in n.args),
-            _or(*(condition_of(a, Want.N) for a in n.args)),
+            _or(*(condition_of(a, Want.NULL) for a in n.args)),
         )
     all_must = (want in WITH_TRUE) is (n.op is Op.AND)
     return (_and if all_must else _or)(*(condition_of(a, want) for a in n.args))
@@ -271,98 +271,94 @@ def _may_hold_nan(column: Node) -> tuple[Node, ...]:
 def _leaf(n: Node, true: bool) -> Node:
     """Return the condition under which a test on one column can be TRUE, or can be FALSE.
 
-    NaN is greater than every number.
+    NaN is greater than every number: it passes >= and >, and fails all other tests below.
     """
     column = n.args[0]
-    low = _statistic(Op.MIN, column)
-    high = _statistic(Op.MAX, column)
-    may_hold_value = _statistic(Op.MAY_HOLD_VALUE, column)
-    may_hold_nan = _may_hold_nan(column)
+    may_hold_value, may_hold_nan = _statistic(Op.MAY_HOLD_VALUE, column), _may_hold_nan(column)
     match n.op:
         case Op.DEFINED:
             return _may_be_defined(column) if true else FALSE
         case Op.NAN:
             return _or(*may_hold_nan) if true else may_hold_value
-        case Op.LT | Op.GE:
-            # x < v can be true if some value is below v; the least is min:  min < v.
-            # x < v can be false if some value is not; the greatest is max:  max >= v, or NaN.
-            # x >= v is its negation.
-            v = n.args[1]
-            if true is (n.op is Op.LT):
-                return _and(may_hold_value, Node(Op.LT, (low, v)))
-            return _or(_and(may_hold_value, Node(Op.GE, (high, v))), *may_hold_nan)
-        case Op.LE | Op.GT:
-            v = n.args[1]
-            if true is (n.op is Op.LE):
-                return _and(may_hold_value, Node(Op.LE, (low, v)))
-            return _or(_and(may_hold_value, Node(Op.GT, (high, v))), *may_hold_nan)
-        case Op.EQ:
-            # x = v can be true if v lies in [min, max].
-            # x = v can be false unless every value is v:  min = v = max.
-            v = n.args[1]
-            if true:
-                return _and(
-                    may_hold_value,
-                    Node(Op.LE, (low, v)),
-                    Node(Op.GE, (high, v)),
-                    _member(Op.MAY_CONTAIN, column, (v.value,)),
-                )
-            apart = _and(
-                may_hold_value,
-                _or(Node(Op.LT, (low, v)), Node(Op.GT, (high, v))),
-                _member(Op.MAY_CONTAIN_OTHER, column, (v.value,)),
-            )
-            return _or(apart, *may_hold_nan)
+        case Op.GE | Op.GT:  # the negations of < and <=
+            return _leaf(Node(Op.LT if n.op is Op.GE else Op.LE, n.args), not true)
+    if true:
+        return _and(may_hold_value, *_some_value_passes(n))
+    return _or(_and(may_hold_value, *_some_value_fails(n)), *may_hold_nan)
+
+
+def _some_value_passes(n: Node) -> tuple[Node, ...]:
+    """Return conditions that hold if some value between the bounds passes a test."""
+    column, *literals = n.args
+    low, high = _statistic(Op.MIN, column), _statistic(Op.MAX, column)
+    match n.op:
+        case Op.LT | Op.LE:  # some value is below v; the least is min:  min < v
+            return (Node(n.op, (low, literals[0])),)
+        case Op.EQ:  # v lies in [min, max]
+            (v,) = literals
+            within = Node(Op.LE, (low, v)), Node(Op.GE, (high, v))
+            return *within, _member(Op.MAY_CONTAIN, column, (v.value,))
         case Op.IN:
             assert isinstance(n.value, tuple)
-            if true:
-                return _and(
-                    may_hold_value,
-                    Node(Op.ANY_IN, (low, high), n.value, column.dtype),
-                    _member(Op.MAY_CONTAIN, column, n.value),
-                )
-            apart = _and(
-                may_hold_value,
-                Node(Op.NOT_ALL_IN, (low, high), n.value, column.dtype),
-                _member(Op.MAY_CONTAIN_OTHER, column, n.value),
-            )
-            return _or(apart, *may_hold_nan)
+            any_in = Node(Op.ANY_IN, (low, high), n.value, column.dtype)
+            return any_in, _member(Op.MAY_CONTAIN, column, n.value)
         case Op.WITHIN:
-            first, last = n.args[1:]
-            if true:
-                return _and(may_hold_value, Node(Op.GE, (high, first)), Node(Op.LE, (low, last)))
-            return _or(
-                _and(may_hold_value, _or(Node(Op.LT, (low, first)), Node(Op.GT, (high, last)))),
-                *may_hold_nan,
-            )
+            first, last = literals
+            return Node(Op.GE, (high, first)), Node(Op.LE, (low, last))
         case Op.LIKE:
-            return _prefix(n, true)
+            start, end = _prefix_range(n)
+            return (
+                *([] if start is None else [Node(Op.GE, (high, start))]),
+                *([] if end is None else [Node(Op.LT, (low, end))]),
+            )
     raise AssertionError(f"no lowering for {n.op}")  # spec.check_bound refuses it first
 
 
-def _prefix(n: Node, true: bool) -> Node:
-    """Return the condition of LIKE 'p%', which is the range [p, after p).
+def _some_value_fails(n: Node) -> tuple[Node, ...]:
+    """Return conditions that hold if some value between the bounds fails a test."""
+    column, *literals = n.args
+    low, high = _statistic(Op.MIN, column), _statistic(Op.MAX, column)
+    match n.op:
+        case Op.LT:  # some value is not below v; the greatest is max:  max >= v
+            return (Node(Op.GE, (high, literals[0])),)
+        case Op.LE:
+            return (Node(Op.GT, (high, literals[0])),)
+        case Op.EQ:  # unless every value is v:  min = v = max
+            (v,) = literals
+            other = _or(Node(Op.LT, (low, v)), Node(Op.GT, (high, v)))
+            return other, _member(Op.MAY_CONTAIN_OTHER, column, (v.value,))
+        case Op.IN:
+            assert isinstance(n.value, tuple)
+            not_all_in = Node(Op.NOT_ALL_IN, (low, high), n.value, column.dtype)
+            return not_all_in, _member(Op.MAY_CONTAIN_OTHER, column, n.value)
+        case Op.WITHIN:
+            first, last = literals
+            return (_or(Node(Op.LT, (low, first)), Node(Op.GT, (high, last))),)
+        case Op.LIKE if not pattern_of(n).is_prefix:
+            return ()  # any value may fail it
+        case Op.LIKE:
+            start, end = _prefix_range(n)
+            return (
+                _or(
+                    *([] if start is None else [Node(Op.LT, (low, start))]),
+                    *([] if end is None else [Node(Op.GE, (high, end))]),
+                ),
+            )
+    raise AssertionError(f"no lowering for {n.op}")  # spec.check_bound refuses it first
 
-    Any other pattern is tested by its start only, and any value may fail it. `merge` adds the rest.
+
+def _prefix_range(n: Node) -> tuple[Node | None, Node | None]:
+    """Return the range [p, after p) of the texts that start as a pattern does; None: no end.
+
+    A pattern is tested by its start only; `merge` adds the rest.
     """
-    column, pattern = n.args[0], pattern_of(n)
-    low = _statistic(Op.MIN, column)
-    high = _statistic(Op.MAX, column)
-    may_hold_value = _statistic(Op.MAY_HOLD_VALUE, column)
-    assert column.dtype
-    prefix = pattern.prefix.encode()
-    after = after_prefix(prefix) if prefix else None
-    p = literal(prefix, column.dtype)
-    end = None if after is None else literal(after, column.dtype)
-    if true:
-        inside = [Node(Op.GE, (high, p))] if prefix else []
-        return _and(may_hold_value, *inside, *([] if end is None else [Node(Op.LT, (low, end))]))
-    if not pattern.is_prefix:
-        return may_hold_value
-    return _and(
-        may_hold_value,
-        _or(Node(Op.LT, (low, p)), *([] if end is None else [Node(Op.GE, (high, end))])),
-    )
+    dtype = n.args[0].dtype
+    assert dtype
+    prefix = pattern_of(n).prefix.encode()
+    if not prefix:
+        return None, None
+    after = after_prefix(prefix)
+    return literal(prefix, dtype), None if after is None else literal(after, dtype)
 
 
 def _and(*args: Node) -> Node:

@@ -225,7 +225,7 @@ def _truth(condition: Node, source: PackedStatistics) -> Interval:
     merged = merge(condition)
     true, false, null = (
         _plane(Program(condition_of(merged, want)), source, prepare)
-        for want in (Want.T, Want.F, Want.N)
+        for want in (Want.TRUE, Want.FALSE, Want.NULL)
     )
     may_raise = functools.reduce(np.logical_or, _may_raise(merged, source), NO)
     low, high = (~false).astype(np.int64), true.astype(np.int64)

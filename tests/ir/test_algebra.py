@@ -34,7 +34,13 @@ from tests.support.predicates.algebra import (
 )
 
 SETS = [frozenset(s) for k in (1, 2, 3) for s in itertools.combinations((T, F, N), k)]
-MEANING = {Want.T: {T}, Want.F: {F}, Want.N: {N}, Want.NOT_TRUE: {F, N}, Want.NOT_FALSE: {T, N}}
+MEANING = {
+    Want.TRUE: {T},
+    Want.FALSE: {F},
+    Want.NULL: {N},
+    Want.NOT_TRUE: {F, N},
+    Want.NOT_FALSE: {T, N},
+}
 
 
 @pytest.mark.parametrize("a, b, conjunction, disjunction", KLEENE)
