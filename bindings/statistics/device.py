@@ -125,7 +125,7 @@ class DeviceSupport(Packed):
         self._forget_launches()
         self._host_launches: BoundedCache[Program, Launch] = BoundedCache(PREPARED)
         if self._index is not None:
-            self._index = replace(self._index, on=resident)
+            self._index = replace(self._index, resident=resident)
         return self
 
     @property
@@ -163,7 +163,7 @@ class DeviceSupport(Packed):
         ) as e:  # the device could not check bounds that it holds
             launch = prepare(program, self, self.peek)
             launch.failed = e
-        launch.on = self._resident
+        launch.resident = self._resident
         if not all(isinstance(a, np.ndarray) for a in launch.arrays):
             # These statistics hold the launch. With a strong reference back, device memory would be
             # freed only by the garbage collector.

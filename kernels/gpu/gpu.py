@@ -63,9 +63,9 @@ def _pointers(launch: Launch) -> int:
 
 def ready(launch: Launch, variant: Variant) -> bool:
     """Return True if the device has a launch's kernel; otherwise compile it in the background."""
-    assert launch.on is not None
+    assert launch.resident is not None
     variant = variant if literals_fit(launch) else "many"
-    return launch.on.ready(_text(launch, variant)[0])
+    return launch.resident.ready(_text(launch, variant)[0])
 
 
 def run(launch: Launch, resident: Resident, todo: Todo = None) -> list[Plane]:

@@ -41,7 +41,7 @@ class Index:
             little.
         pays: By program and whether the result is spread over all containers: True if coarse codes
             promise to pay.
-        on: The device that holds levels, codes and leaf, if any.
+        resident: The device that holds levels, codes and leaf, if any.
     """
 
     leaf: Packed
@@ -53,7 +53,7 @@ class Index:
     pays: BoundedCache[tuple[Program, bool], bool] = field(
         default_factory=lambda: BoundedCache(1024)
     )
-    on: Resident | None = None
+    resident: Resident | None = None
 
     def verify_order(self) -> None:
         """Verify the whole order.
@@ -74,7 +74,9 @@ class Index:
         It runs on their device if there is one.
         """
         made = source.launch(program)
-        return made if self.on is None or made.on is not None else replace(made, on=self.on)
+        if self.resident is None or made.resident is not None:
+            return made
+        return replace(made, resident=self.resident)
 
     @property
     def nbytes(self) -> int:

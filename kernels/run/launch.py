@@ -81,7 +81,7 @@ class Launch:
         guards: Guards of arrays and planes that come from a file; call `verify` before they are
             read.
         files: The files that hold the source's arrays; call `check_files` after they are read.
-        on: The device that holds the statistics; copies of the inputs are cached there.
+        resident: The device that holds the statistics; copies of the inputs are cached there.
         host_twin: Makes the same launch in host memory; set if some arrays are only on the device.
         failed: The error that kept the launch in host memory, though its bounds are on the device.
         compiled: The kernel of Numba, once it was found.
@@ -98,7 +98,7 @@ class Launch:
     sets: list[npt.NDArray[np.generic]] = field(default_factory=list)
     guards: list[Guard] = field(default_factory=list)
     files: Sequence[ChecksummedFile] = ()
-    on: Resident | None = None
+    resident: Resident | None = None
     host_twin: Callable[[], Launch] | None = None
     failed: SkipstoneError | None = None
     compiled: Callable[..., int] | None = None

@@ -84,7 +84,7 @@ def run(
     variant: Variant = "all" if todo is None else "chosen"
     name = choose(launch, backend, count, variant)
     if name == "cupy":
-        result = _try_device(launch, backend, lambda on: _run_on_device(launch, on, todo, verdicts))
+        result = _try_device(launch, backend, lambda r: _run_on_device(launch, r, todo, verdicts))
         if result is not None:
             return result
     if name == "cupy" or (name != "none" and launch.host_twin is not None):
@@ -171,7 +171,7 @@ def choose(launch: Launch, backend: Backend, n: int, variant: Variant = "all") -
         raise SkipstoneError(
             f"backend {backend!r} is not known; expected one of {', '.join(BACKENDS)}"
         )
-    if backend == "cupy" and launch.on is None:
+    if backend == "cupy" and launch.resident is None:
         from skipstone.kernels.gpu import cupy_gpu  # without a GPU its modules are not imported
 
         cupy_gpu.device()
@@ -179,7 +179,7 @@ def choose(launch: Launch, backend: Backend, n: int, variant: Variant = "all") -
         return "none"
     if backend != "auto":
         return backend
-    if launch.on is not None and launch.on.usable:
+    if launch.resident is not None and launch.resident.usable:
         from skipstone.kernels.gpu import gpu
 
         # On the CPU, bounds that only the device has would be downloaded first.
@@ -212,9 +212,7 @@ def survivors(launch: Launch, backend: Backend = "auto") -> tuple[npt.NDArray[np
     if choose(launch, backend, launch.n) == "cupy":
         from skipstone.kernels.gpu import gpu
 
-        found = _try_device(
-            launch, backend, lambda on: on.device.download(gpu.survivors(launch, on))
-        )
+        found = _try_device(launch, backend, lambda r: r.device.download(gpu.survivors(launch, r)))
         if found is not None:
             return found, "cupy"
     result = run(launch, backend)
@@ -247,7 +245,7 @@ def run_many(launches: Sequence[Launch], backend: Backend = "auto") -> Verdicts:
         BackendMissing, DeviceError, StatisticsError, SkipstoneError: as in `run`.
     """
     n = launches[0].n
-    if backend == "cupy" or launches[0].on is not None:
+    if backend == "cupy" or launches[0].resident is not None:
         chosen = {
             choose(one, backend, n * len(launches), "many" if one.params else "all")
             for one in launches
@@ -255,7 +253,7 @@ def run_many(launches: Sequence[Launch], backend: Backend = "auto") -> Verdicts:
         if chosen | {"none"} == {"cupy", "none"}:
             from skipstone.kernels.gpu import gpu
 
-            result = _try_device(launches[0], backend, lambda on: gpu.many_on_host(launches, on))
+            result = _try_device(launches[0], backend, lambda r: gpu.many_on_host(launches, r))
             if result is not None:
                 return result
     launches = [launch.on_host for launch in launches]
@@ -306,7 +304,7 @@ def on_device(
             f"backend {backend!r} returns results in host memory; for out='device' use "
             "backend='cupy' or 'auto'"
         )
-    if backend == "auto" and launch.on is None:
+    if backend == "auto" and launch.resident is None:
         raise SkipstoneError(
             "out='device' needs statistics on a device, and got statistics in host memory; use "
             "stats.to_device(), or backend='cupy' to upload them for this call"
@@ -322,9 +320,9 @@ def _try_device(launch: Launch, backend: Backend, work: Callable[[Resident], T])
     try:
         return work(_resident_of(launch))
     except (BackendMissing, DeviceError) as e:
-        if backend != "auto" or launch.on is None:
+        if backend != "auto" or launch.resident is None:
             raise
-        launch.on.give_up(e)
+        launch.resident.give_up(e)
         return None
 
 
@@ -335,20 +333,20 @@ def _resident_of(launch: Launch) -> Resident:
     """
     if launch.failed is not None:
         raise launch.failed
-    if launch.on is not None:
-        return launch.on
+    if launch.resident is not None:
+        return launch.resident
     from skipstone.kernels.gpu import cupy_gpu
     from skipstone.kernels.gpu.resident import Resident
 
     return Resident(cupy_gpu.device())
 
 
-def _run_on_device(launch: Launch, on: Resident, todo: Todo, verdicts: bool) -> Result:
+def _run_on_device(launch: Launch, resident: Resident, todo: Todo, verdicts: bool) -> Result:
     from skipstone.kernels.gpu import gpu
 
     if verdicts and todo is None and launch.n > gpu.MAX_UNPACKED:
-        return Result((), "cupy", on.device.download(gpu.verdicts(launch, on)))
-    found = gpu.run(launch, on, todo)
+        return Result((), "cupy", resident.device.download(gpu.verdicts(launch, resident)))
+    found = gpu.run(launch, resident, todo)
     count = launch.n if todo is None else len(todo) * 64
     return Result(found, "cupy", planes.verdicts(found, count) if verdicts else None)
 
