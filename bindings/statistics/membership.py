@@ -68,7 +68,7 @@ def in_lists(lists: pa.Array, values: Iterable[object], dtype: DType) -> pa.Bool
         low, high = bounds_of(flat, dtype, "min"), bounds_of(flat, dtype, "max")
         if low is None or high is None:
             return pa.array([False if t == 0 else None for t in total], pa.bool_(), mask=unknown)
-        exact: Mask = np.ones(len(flat), np.bool_) if low.known is None else low.known.copy()
+        exact = low.mask.copy()
         if dtype.kind is Kind.TIMESTAMP:
             exact &= low.values == high.values  # unequal: between two ticks of the column
         unknown |= np.bincount(parents[~exact], minlength=n) > 0

@@ -207,7 +207,7 @@ def _numbers(bounds: Bounds, dtype: DType, n: int) -> npt.NDArray[Any]:
     if not dtype.coded:
         return np.asarray(bounds.values)
     # Long decimals: 16 bytes, most significant first, 2**127 above the digits.
-    known = np.ones(n, np.bool_) if bounds.known is None else bounds.known
+    known = bounds.mask
     there = bounds.values.filter(pa.array(known)) if bounds.known is not None else bounds.values
     start = int(np.frombuffer(there.buffers()[1], np.int64, there.offset + 1)[-1])
     words = np.frombuffer(there.buffers()[2], ">u8", len(there) * 2, start).reshape(-1, 2)

@@ -33,6 +33,15 @@ class Bounds:
     values: Any  # `DType.coded` says which of the two it is
     known: Mask | None
 
+    @property
+    def mask(self) -> Mask:
+        """The mask of the known bounds, shape (n,)."""
+        return np.ones(len(self.values), np.bool_) if self.known is None else self.known
+
+    def where(self, kept: Mask) -> Bounds:
+        """Return the bounds of the containers in a mask; the others become unknown."""
+        return Bounds(self.values, kept if self.known is None else self.known & kept)
+
 
 def bounds_of(array: Given, dtype: DType, side: Side) -> Bounds | None:
     """Read bounds from an Arrow array of the column's type, or of a type that widens to it.
@@ -102,12 +111,8 @@ def _integers(values: npt.NDArray[np.generic], dtype: DType, known: Mask | None)
     if info.max > dtype.highest:  # type: ignore[operator]
         below = values <= dtype.highest  # type: ignore[operator]
         fits = below if fits is None else fits & below
-    if fits is not None and fits.all():
-        fits = None
-    return Bounds(
-        values.astype(numpy_type),
-        fits if known is None else known if fits is None else known & fits,
-    )
+    out = Bounds(values.astype(numpy_type), known)
+    return out if fits is None or fits.all() else out.where(fits)
 
 
 def _floats(array: pa.Array, source: DType, dtype: DType, known: Mask | None) -> Bounds | None:
@@ -130,7 +135,7 @@ def _rescaled(
     step = to // source
     limit = np.iinfo(np.int64).max // step
     fits = (ticks >= -limit) & (ticks <= limit)
-    return Bounds(np.where(fits, ticks, 0) * step, fits if known is None else known & fits)
+    return Bounds(np.where(fits, ticks, 0) * step, known).where(fits)
 
 
 def _text(array: pa.Array, dtype: DType) -> Bounds:
@@ -186,7 +191,8 @@ def _decimals(array: pa.Array, source: DType, dtype: DType) -> Bounds | None:
         values = np.ascontiguousarray(low)
         limit = 10**dtype.precision
         fits = (high == (values >> 63)) & (values > -limit) & (values < limit)
-        return Bounds(values, known if fits.all() else fits if known is None else known & fits)
+        out = Bounds(values, known)
+        return out if fits.all() else out.where(fits)
     if dtype.precision < 38:
         fits = below(words, 10**dtype.precision) & ~below(words, 1 - 10**dtype.precision)
         known = known if fits.all() else fits if known is None else known & fits

@@ -294,16 +294,16 @@ def known_bounds(b: Bounds | None, dtype: DType, n: int) -> Mask:
         return np.zeros(n, np.bool_)
     if dtype.kind is Kind.FLOAT:
         b = _without_nan(b)
-    return np.ones(n, np.bool_) if b is None or b.known is None else b.known
+    return np.ones(n, np.bool_) if b is None else b.mask
 
 
 def without(b: Bounds | None, at: Positions, n: int) -> Bounds | None:
     """Return bounds that are unknown at some of n containers."""
     if b is None or not len(at):
         return b
-    known = np.ones(n, np.bool_) if b.known is None else b.known.copy()
-    known[at] = False
-    return Bounds(b.values, known)
+    kept = np.ones(n, np.bool_)
+    kept[at] = False
+    return b.where(kept)
 
 
 def _drop_invalid(low: Bounds | None, high: Bounds | None, dtype: DType) -> Pair:
@@ -319,13 +319,10 @@ def _drop_invalid(low: Bounds | None, high: Bounds | None, dtype: DType) -> Pair
             bad = inverted
     if bad is None or not bad.any():
         return low, high
-    good = ~bad
-    return tuple(
-        b and Bounds(b.values, good if b.known is None else b.known & good) for b in (low, high)
-    )  # type: ignore[return-value]
+    return low and low.where(~bad), high and high.where(~bad)
 
 
 def _without_nan(b: Bounds | None) -> Bounds | None:
     if b is None or not (nan := np.isnan(b.values)).any():
         return b
-    return Bounds(b.values, ~nan if b.known is None else b.known & ~nan)
+    return b.where(~nan)

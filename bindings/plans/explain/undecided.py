@@ -150,7 +150,7 @@ def _knows_bounds_of(stats: Statistics, path: Path, dtype: DType) -> Mask:
     for array, side in ends:
         bounds = None if array is None else bounds_of(array, dtype, side)
         if bounds is not None:
-            known |= True if bounds.known is None else bounds.known
+            known |= bounds.mask
     return known
 
 

@@ -104,7 +104,7 @@ class NarrowedStatistics(Statistics):
         bounded = np.zeros(n, np.bool_)
         for b in (low, high):
             if b is not None:
-                bounded |= True if b.known is None else b.known
+                bounded |= b.mask
         *planes, wrong = planes_of(
             raw.null_count,
             raw.row_count,
