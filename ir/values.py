@@ -32,10 +32,10 @@ from skipstone.ir.arrow import (
     ticks_of,
     times_of,
 )
+from skipstone.ir.arrow import Mask as Mask
 from skipstone.ir.types import TEXT, DType, Kind, from_arrow, to_python
 
 Data: TypeAlias = npt.NDArray[Any]
-Mask: TypeAlias = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -34,9 +34,9 @@ from skipstone.bindings.tables.detect import name_in, refuse_other_formats, with
 from skipstone.bindings.tables.identity import etag_of_file, etags_of
 from skipstone.bindings.tables.partitions import Texts, partition_texts
 from skipstone.ir import compute as pc
-from skipstone.ir.arrow import numbers_of, python_array
+from skipstone.ir.arrow import arrow_of, numbers_of, python_array
 from skipstone.ir.errors import SourceError, describe_error
-from skipstone.kernels.decode.arrays import longs, ranks, texts
+from skipstone.kernels.decode.arrays import ranks, texts
 from skipstone.kernels.run.pool import map_requests
 
 Ints = npt.NDArray[np.int64]
@@ -70,7 +70,7 @@ class Files:
 
     def take(self, which: Ints) -> Files:
         """Return the files at these positions, in this order."""
-        at = longs(which)
+        at = arrow_of(which)
         return Files(
             pc.take(self.paths, at),
             self.sizes[which],

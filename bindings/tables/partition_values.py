@@ -11,10 +11,9 @@ import pyarrow as pa
 
 from skipstone.bindings.statistics.casts import as_spark, cast_or_null, chunks_of
 from skipstone.ir import compute as pc
-from skipstone.ir.arrow import fill, null_where, python_array
+from skipstone.ir.arrow import arrow_of, fill, null_where, python_array
 from skipstone.ir.types import NAIVE_EPOCH
 from skipstone.ir.zones import DAY, to_instant, zone_of
-from skipstone.kernels.decode.arrays import longs
 from skipstone.kernels.decode.arrays import texts as texts_of
 from skipstone.kernels.pack.bounds import Given
 from skipstone.kernels.pack.columns import ColumnStatistics
@@ -45,7 +44,7 @@ def constant_statistics(values: Given, unknown: Given | None = None) -> ColumnSt
     if unknown is not None:
         nulls = null_where(unknown, nulls)
         nans = None if nans is None else null_where(unknown, nans)
-    return ColumnStatistics(values, values, nulls, longs(np.ones(len(values), np.int64)), nans)
+    return ColumnStatistics(values, values, nulls, arrow_of(np.ones(len(values), np.int64)), nans)
 
 
 def partition_values(

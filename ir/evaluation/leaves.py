@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import reduce
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from skipstone.ir import compute as pc
-from skipstone.ir.arrow import booleans_of, fill, numbers_of, python_array, scalar_of, whole
+from skipstone.ir.arrow import Mask, booleans_of, fill, numbers_of, python_array, scalar_of, whole
 from skipstone.ir.errors import UnsupportedForm
 from skipstone.ir.like import fits, pattern_of
 from skipstone.ir.node import Node, Op
@@ -22,7 +21,6 @@ from skipstone.ir.session import CannotJudge
 from skipstone.ir.types import Kind, from_arrow, to_python
 from skipstone.ir.values import Data
 
-Mask: TypeAlias = npt.NDArray[np.bool_]
 MAX_COMPARED: Final = 8  # the members of a longer IN list are looked up, not compared one by one
 
 

@@ -15,10 +15,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from skipstone.ir import compute as pc
-from skipstone.ir.arrow import booleans_of, int64_of
+from skipstone.ir.arrow import Mask, booleans_of, int64_of
 from skipstone.ir.node import Node, Path, columns_of
 
-Mask: TypeAlias = npt.NDArray[np.bool_]
 # Rows that are judged at once. With fewer, threads wait for the GIL between short steps in NumPy.
 CHUNK: Final = 1 << 17
 MAX_UNDIVIDED_ROWS: Final = 1 << 15  # for more, it pays to look for few distinct values

@@ -1,4 +1,4 @@
-"""Make arrays without the packages that pyarrow and NumPy import late.
+"""Make arrays of texts and numbers without the packages that pyarrow and NumPy import late.
 
 `pa.array` imports pandas, which takes 0.2 s at the first answer of a process, and `np.unique`
 imports `numpy.ma` (NumPy 2), which takes 9 ms.
@@ -15,25 +15,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from skipstone.ir import compute as pc
+from skipstone.ir.arrow import bitmap, int64_of
 
 T = TypeVar("T", bound=np.generic)
-
-
-def bits(known: npt.NDArray[np.bool_]) -> pa.Buffer:
-    """Return a mask of valid values as Arrow's validity bitmap."""
-    return pa.py_buffer(np.packbits(known, bitorder="little"))
-
-
-def longs(values: npt.NDArray[np.int64], known: npt.NDArray[np.bool_] | None = None) -> pa.Array:
-    """Return an int64 array, which may share the memory of its values.
-
-    Args:
-        values: The values, shape (n,); arbitrary where they are null.
-        known: Mask of the values that are not null; None means all.
-    """
-    values = np.ascontiguousarray(values, np.int64)
-    held = None if known is None else bits(known)
-    return pa.Array.from_buffers(pa.int64(), len(values), [held, pa.py_buffer(values)])
 
 
 def distinct(values: npt.NDArray[T]) -> npt.NDArray[T]:
@@ -46,8 +30,7 @@ def distinct(values: npt.NDArray[T]) -> npt.NDArray[T]:
 
 def ranks(values: pa.Array) -> npt.NDArray[np.int64]:
     """Return the positions of an array's values in ascending order, shape (n,)."""
-    order = pc.array_sort_indices(values)
-    return np.frombuffer(order.buffers()[1], np.uint64)[: len(order)].astype(np.int64)
+    return int64_of(pc.array_sort_indices(values))
 
 
 def texts(values: Sequence[str | None]) -> pa.StringArray:
@@ -61,8 +44,8 @@ def texts(values: Sequence[str | None]) -> pa.StringArray:
     offsets = list(itertools.accumulate(map(len, each), initial=0))
     if offsets[-1] >= 1 << 31:
         raise OverflowError(f"the texts take {offsets[-1]} bytes; expected less than 2 GiB")
-    held = bits(np.array([v is not None for v in values], np.bool_)) if None in values else None
-    buffers = [held, pa.py_buffer(np.array(offsets, np.int32)), pa.py_buffer(b"".join(each))]
+    known = bitmap(np.array([v is not None for v in values], np.bool_))
+    buffers = [known, pa.py_buffer(np.array(offsets, np.int32)), pa.py_buffer(b"".join(each))]
     return pa.Array.from_buffers(pa.string(), len(each), buffers)
 
 

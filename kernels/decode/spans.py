@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from skipstone.ir.arrow import bitmap
 from skipstone.ir.errors import SourceError
 from skipstone.kernels.decode import span_loops
-from skipstone.kernels.decode.arrays import bits
 from skipstone.kernels.run.loops import Loop, compiled_or_plain
 
 GATHER: Final = Loop(span_loops, "gather", "i8(readonly, array, array, writable)")
@@ -42,7 +42,5 @@ def gathered(
         raise SourceError("a value lies outside its data")
     offsets = np.zeros(len(ends) + 1, np.int32)
     offsets[1:] = ends
-    mask = None if known is None else bits(known)
-    return pa.Array.from_buffers(
-        pa.binary(), len(ends), [mask, pa.py_buffer(offsets), pa.py_buffer(out)]
-    )
+    buffers = [bitmap(known), pa.py_buffer(offsets), pa.py_buffer(out)]
+    return pa.Array.from_buffers(pa.binary(), len(ends), buffers)

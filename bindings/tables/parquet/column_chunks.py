@@ -23,11 +23,10 @@ from skipstone.bindings.tables.parquet.encodings import (
     parse_logical_type,
 )
 from skipstone.ir import compute as pc
-from skipstone.ir.arrow import arrow_of, dtype_of, scalar_of
+from skipstone.ir.arrow import arrow_of, bitmap, dtype_of, scalar_of
 from skipstone.ir.types import from_arrow
 from skipstone.ir.values import malformed
 from skipstone.ir.zones import GREGORIAN, SETTLED
-from skipstone.kernels.decode.arrays import bits
 from skipstone.kernels.decode.footer_loops import (
     FLAGS,
     HAS_STATISTICS,
@@ -248,8 +247,7 @@ def bound_array(
 def _to_arrow(values: Any, known: Mask, arrow_type: pa.DataType) -> pa.Array:
     if pa.types.is_boolean(arrow_type):
         return arrow_of(values.view(np.bool_), known)
-    held = None if known.all() else bits(known)
-    return pa.Array.from_buffers(arrow_type, len(known), [held, pa.py_buffer(values)])
+    return pa.Array.from_buffers(arrow_type, len(known), [bitmap(known), pa.py_buffer(values)])
 
 
 def _timestamp_array(

@@ -30,10 +30,9 @@ from skipstone.bindings.tables.parquet.groups import (
     RowGroups,
     schemas_in,
 )
-from skipstone.ir.arrow import is_instant
+from skipstone.ir.arrow import arrow_of, is_instant
 from skipstone.ir.errors import SourceError
 from skipstone.kernels.config import config
-from skipstone.kernels.decode.arrays import longs
 from skipstone.kernels.run.lru_cache import LruCache
 
 MAX_FILES: Final = 1 << 10  # tables of more files are not kept, to limit memory
@@ -175,4 +174,4 @@ def _key_of(files: Files, cache: FooterCache, partitions: Sequence[pa.Field]) ->
 
 
 def _counts(values: Ints) -> pa.Array:
-    return longs(values, values != UNKNOWN)
+    return arrow_of(values, values != UNKNOWN)

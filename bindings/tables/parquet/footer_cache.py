@@ -17,7 +17,7 @@ from skipstone.bindings.tables.parquet.footers import Footer, read_footers
 from skipstone.bindings.tables.parquet.groups import RowGroupPart
 from skipstone.bindings.tables.parquet.options import SNAPSHOT_NAME
 from skipstone.ir import compute as pc
-from skipstone.kernels.decode.arrays import longs
+from skipstone.ir.arrow import arrow_of
 
 if TYPE_CHECKING:
     from skipstone.bindings.tables.parquet.metadata_file import MetadataFile
@@ -134,7 +134,7 @@ class FooterCache:
             known = {i: f or described.get(i) for i, f in known.items()}
         missing = [i for i, f in known.items() if f is None]
         read = read_footers(
-            pc.take(chosen.paths, longs(np.array(missing, np.int64))).to_pylist(),
+            pc.take(chosen.paths, arrow_of(np.array(missing, np.int64))).to_pylist(),
             self.filesystem,
             self.meter,
             keep=self._keep,

@@ -36,7 +36,7 @@ from skipstone.bindings.tables.parquet.heads import Head, Heads, physical_type_o
 from skipstone.ir.arrow import arrow_of
 from skipstone.ir.cached import cached_property
 from skipstone.ir.node import Path, is_part
-from skipstone.kernels.decode.arrays import joined_longs, longs
+from skipstone.kernels.decode.arrays import joined_longs
 from skipstone.kernels.decode.footer_layout import is_compiled
 from skipstone.kernels.decode.footer_loops import (
     BLOOM,
@@ -252,8 +252,8 @@ class FooterPart:
         return ColumnStatistics(
             lows,
             highs,
-            longs(nulls, counted),
-            nan_count=longs(nans, known) if known.any() else self._no_counts,
+            arrow_of(nulls, counted),
+            nan_count=arrow_of(nans, known) if known.any() else self._no_counts,
         )
 
     def _decoded(self, chunks: ChunkSlots, position: Ints, arrow_type: pa.DataType) -> ChunkBounds:

@@ -19,7 +19,7 @@ from skipstone.ir.arrow import arrow_of
 from skipstone.ir.errors import SourceError
 from skipstone.ir.node import Path, parts_of
 from skipstone.ir.types import leaves_of
-from skipstone.kernels.decode.arrays import joined_longs, longs
+from skipstone.kernels.decode.arrays import joined_longs
 from skipstone.kernels.pack.columns import ColumnStatistics
 from skipstone.kernels.pack.planes import Mask
 
@@ -191,7 +191,7 @@ class RowGroups:
         joined = (
             chunks[0] if len(chunks) == 1 else pa.chunked_array(chunks, arrow_type).combine_chunks()
         )
-        return joined if self._order is None else pc.take(joined, longs(self._order))
+        return joined if self._order is None else pc.take(joined, arrow_of(self._order))
 
     def exact(self, path: Path) -> dict[str, pa.Array]:
         """Return "min_exact" and "max_exact": whether the bounds occur in a row."""
@@ -229,7 +229,7 @@ class RowGroups:
             values = partition_column(self.files.folders, field, timezone)
         else:
             values = self._values[field.name]
-        return constant_statistics(pc.take(values, longs(self.files.folder[self.file])))
+        return constant_statistics(pc.take(values, arrow_of(self.files.folder[self.file])))
 
     def size(self, chosen: Mask) -> DataSize:
         """Return how much data the chosen row groups hold; `chosen` is a mask, shape (n,)."""
@@ -246,7 +246,7 @@ class RowGroups:
         """
         files = self.file[which]
         starts = np.flatnonzero(np.diff(files, prepend=-1))
-        paths = pc.take(self.files.paths, longs(files[starts])).to_pylist()
+        paths = pc.take(self.files.paths, arrow_of(files[starts])).to_pylist()
         groups = np.split(self.group[which], starts[1:])
         return {
             path: [g for g in own.tolist() if g != UNKNOWN]

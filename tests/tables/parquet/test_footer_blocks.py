@@ -12,6 +12,7 @@ from skipstone.bindings.plans.work import Meter
 from skipstone.bindings.tables.parquet import footers as sources
 from skipstone.bindings.tables.parquet.footer_blocks import FooterBlock
 from skipstone.bindings.tables.parquet.footers import Footer, read_footers
+from skipstone.ir.arrow import arrow_of
 from skipstone.kernels.decode import arrays
 from tests.support.tables.footer_readers import LOCAL, compile_loops, content, reader
 
@@ -150,7 +151,7 @@ def test_arrays_of_buffers(known):
     n = 3 if known is None else len(known)
     values, mask = np.arange(n) - 1, None if known is None else np.array(known, np.bool_)
     expected = pa.array(values, mask=None if mask is None else ~mask)
-    made = arrays.longs(values, mask)
+    made = arrow_of(values, mask)
     made.validate(full=True)
     assert made.equals(expected)
     texts = ["é" * (v % 3) if there is None or there else None for v, there in
