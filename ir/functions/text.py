@@ -150,49 +150,36 @@ _STEADY_CASE: Final = re.compile(
 _STEADY_LOWER: Final = re.compile(_STEADY_CASE.pattern.replace("\xe0-", "\xdf-"))  # ß is lower case
 
 
-def _change_case(upper: bool) -> Function:
-    """Return upper or lower.
+class _CaseChange:
+    """The function upper or lower.
 
     It handles characters whose other case is one character in every version of Unicode. The result
     for other characters is unknown.
     """
-    turn = str.upper if upper else str.lower
-    steady = _STEADY_CASE if upper else _STEADY_LOWER
 
-    def change(raw: bytes) -> bytes:
-        return turn(raw.decode("utf-8", "replace")).encode()
+    def __init__(
+        self, turn: Callable[[str], str], steady: re.Pattern[str], column: Callable[..., Any]
+    ) -> None:
+        self.turn = turn
+        self.steady = steady
+        self.of_values = Function(fixed(ty.STRING, returns=ty.STRING), self.point, bad="unknown")
+        self.function = replace(self.of_values, interval=self.interval, column=column)
 
-    def point(call: Call, a: Data) -> Any:
-        return map_elements(change, a), map_elements(
-            lambda raw: 0 if steady.fullmatch(raw.decode("utf-8", "replace")) else VALUE_UNKNOWN,
-            a,
-            to=np.uint8,
-        )
+    def change(self, raw: bytes) -> bytes:
+        return self.turn(raw.decode("utf-8", "replace")).encode()
 
-    base = Function(fixed(ty.STRING, returns=ty.STRING), point, bad="unknown")
+    def flag(self, raw: bytes) -> int:
+        return 0 if self.steady.fullmatch(raw.decode("utf-8", "replace")) else VALUE_UNKNOWN
 
-    def prefixes(low: bytes, high: bytes, above: bool) -> tuple[bytes, bytes, bool]:
-        common = b"" if above else low[: common_prefix(low, high)]
-        plain = re.match(rb"[\x00-\x7f]*", common)[0]  # type: ignore[index]
-        start, last = change(plain), high[len(common) : len(common) + 1]
-        if above or len(plain) < len(common) or not last.isascii() or not last:
-            return start, start + PAST, not start
-        # The next character, if any, lies between those of the bounds, and all of these are ASCII.
-        first = low[len(common) : len(common) + 1]
-        least, most = images(first or b"\0", last)
-        return start + (least if first else b""), start + most + PAST, False
+    def point(self, call: Call, a: Data) -> Any:
+        return map_elements(self.change, a), map_elements(self.flag, a, to=np.uint8)
 
-    @functools.lru_cache(maxsize=1 << 14)
-    def images(first: bytes, last: bytes) -> tuple[bytes, bytes]:
-        results = [change(bytes((c,))) for c in range(first[0], last[0] + 1)]
-        return min(results), max(results)
-
-    def interval(call: Call, args: tuple[Interval, ...]) -> Interval:
+    def interval(self, call: Call, args: tuple[Interval, ...]) -> Interval:
         (a,) = args
         exact = a.single & ~a.unbounded_above
         n = len(a)
         rows = [
-            prefixes(*row)
+            self.bounds(*row)
             for row in zip(
                 *(np.broadcast_to(x, n).tolist() for x in (a.low, a.high, a.unbounded_above)),
                 strict=True,
@@ -204,13 +191,29 @@ def _change_case(upper: bool) -> Function:
         where = np.broadcast_to(exact, n)
         if not where.any():
             return near
-        value = apply(call, base, (a.take(where),))
+        value = apply(call, self.of_values, (a.take(where),))
         known = where.copy()
         known[where] = ~value.may_raise  # where the value is unknown, its bounds still hold
         return merge(known, value.take(~value.may_raise), near)
 
-    column = text_columns.change_case(upper)
-    return Function(base.signature, base.point, bad="unknown", interval=interval, column=column)
+    def bounds(self, low: bytes, high: bytes, above: bool) -> tuple[bytes, bytes, bool]:
+        """Return bounds of the results for texts between two, and whether there is no upper one."""
+        common = b"" if above else low[: common_prefix(low, high)]
+        plain = re.match(rb"[\x00-\x7f]*", common)[0]  # type: ignore[index]
+        start, last = self.change(plain), high[len(common) : len(common) + 1]
+        if above or len(plain) < len(common) or not last.isascii() or not last:
+            return start, start + PAST, not start
+        # The next character, if any, lies between those of the bounds, and all of these are ASCII.
+        first = low[len(common) : len(common) + 1]
+        least, most = _images(self.turn, first or b"\0", last)
+        return start + (least if first else b""), start + most + PAST, False
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def _images(turn: Callable[[str], str], first: bytes, last: bytes) -> tuple[bytes, bytes]:
+    """Return the least and the greatest result for ASCII characters between two."""
+    results = [turn(chr(c)).encode() for c in range(first[0], last[0] + 1)]
+    return min(results), max(results)
 
 
 def _texts(args: tuple[Node, ...], session: Session) -> Signature:
@@ -370,8 +373,12 @@ FUNCTIONS: Final = {
         interval=_substring_interval,
         column=text_columns.substring,
     ),
-    "upper": _change_case(True),
-    "lower": _change_case(False),
+    "upper": _CaseChange(
+        str.upper, _STEADY_CASE, text_columns.change_case(pc.ascii_upper)
+    ).function,
+    "lower": _CaseChange(
+        str.lower, _STEADY_LOWER, text_columns.change_case(pc.ascii_lower)
+    ).function,
     "concat": Function(
         _texts_or_binary, _concat, interval=_concat_interval, column=text_columns.concat
     ),

@@ -64,11 +64,13 @@ def length(call: Call, a: Any) -> Data | None:
     return numbers((pc.binary_length if binary else pc.utf8_length)(a))
 
 
-def change_case(upper: bool) -> Column:
-    """Return upper or lower for ASCII."""
-    return lambda call, a: (
-        (pc.ascii_upper if upper else pc.ascii_lower)(a) if _is_text(a) and is_ascii(a) else None
-    )
+def change_case(turn: Callable[[Any], Any]) -> Column:
+    """Return upper or lower of ASCII texts.
+
+    Args:
+        turn: Arrow's function for ASCII.
+    """
+    return lambda call, a: turn(a) if _is_text(a) and is_ascii(a) else None
 
 
 def substring(call: Call, a: Any, at: Any, count: Any = MAX_LENGTH) -> Any:
