@@ -300,7 +300,6 @@ def _add_columns(rows: pa.StructArray, partitions: Sequence[str]) -> pa.Table:
     out["deletionVector"] = (
         _vector(rows.field("deletionVector")) if "deletionVector" in have else pa.nulls(n, VECTOR)
     )
-    texts: list[pa.Array] = []
     if partitions:
         if "partitionValues" not in have or rows.field("partitionValues").null_count:
             raise SourceError(
@@ -309,7 +308,6 @@ def _add_columns(rows: pa.StructArray, partitions: Sequence[str]) -> pa.Table:
             )
         values = pc.cast(rows.field("partitionValues"), pa.map_(pa.string(), pa.string()))
         texts = [pc.map_lookup(values, scalar_of(p, pa.string()), "first") for p in partitions]
-    if partitions:
         out["partition"] = pa.StructArray.from_arrays(texts, list(partitions))
     else:
         out["partition"] = pa.Array.from_buffers(pa.struct([]), n, [None])

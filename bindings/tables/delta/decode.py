@@ -107,19 +107,19 @@ def _lines(texts: pa.Array, floating: bool) -> bytes:
     data = _joined(texts)
     # Each line must hold one object: Arrow reads two from a line that has two, none from a blank
     # one, and crashes on a block that begins with `null`.
-    objects = pc.and_(pc.starts_with(texts, "{"), pc.ends_with(texts, "}"))
-    plain = data.count(b"\n") == len(texts) - 1 and b"\r" not in data and pc.all(objects).as_py()
+    one_a_line = data.count(b"\n") == len(texts) - 1 and b"\r" not in data
+    plain = one_a_line and pc.all(_are_objects(texts)).as_py()
     if plain and not (floating and (b'NaN"' in data or b'Infinity"' in data)):
         return data
     texts = pc.utf8_trim_whitespace(pc.replace_substring_regex(texts, r"[\r\n]", " "))
-    texts = pc.if_else(
-        pc.and_(pc.starts_with(texts, "{"), pc.ends_with(texts, "}")),
-        texts,
-        scalar_of("{}", texts.type),
-    )
+    texts = pc.if_else(_are_objects(texts), texts, scalar_of("{}", texts.type))
     if floating:  # NaN and infinities are strings; they become null, an unknown bound
         texts = pc.replace_substring_regex(texts, r':(\s*)"(?:NaN|[+-]?Infinity)"', r":\1null")
     return _joined(texts)
+
+
+def _are_objects(texts: pa.Array) -> pa.Array:
+    return pc.and_(pc.starts_with(texts, "{"), pc.ends_with(texts, "}"))
 
 
 def _joined(texts: pa.Array) -> bytes:

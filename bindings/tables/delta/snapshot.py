@@ -19,7 +19,7 @@ from skipstone.bindings.tables.delta.decode import parse_statistics
 from skipstone.bindings.tables.delta.fields import LeafField, TableFields, fields_of
 from skipstone.bindings.tables.delta.log import LogLocation, SnapshotRequest
 from skipstone.bindings.tables.delta.replay import hidden, keys_of, last_adds, paths_of
-from skipstone.bindings.tables.delta.segment import segment
+from skipstone.bindings.tables.delta.segment import Segment, segment
 from skipstone.ir import compute as pc
 from skipstone.ir.arrow import arrow_of, booleans_of, null_where, numbers_of, repeated, scalar_of
 from skipstone.ir.cached import cached_property
@@ -136,8 +136,7 @@ def read_snapshot(
     ):
         return newer
     chosen = segment(names, request.version, location.log)
-    commits = [f"{location.log}/{c.name}" for c in chosen.commits]
-    texts = fetch(location.fs, location.log, chosen.commits, location.meter)
+    texts, commits = _read_texts(location, chosen)
     found = settings(texts, commits)
     if len(found) < 2:
         found = {**checkpoint_settings(location.fs, location.log, chosen.parts), **found}
@@ -176,8 +175,7 @@ def _refresh(
         chosen = segment(names, request.version, location.log, after=older.version)
     except SourceError:
         return None  # commits after the older version were cleaned up
-    commits = [f"{location.log}/{c.name}" for c in chosen.commits]
-    texts = fetch(location.fs, location.log, chosen.commits, location.meter)
+    texts, commits = _read_texts(location, chosen)
     if settings(texts, commits):
         return None  # the schema or the protocol may have changed
     adds, removes = read_commits(texts, commits, tuple(older.fields.partitions.values()))
@@ -196,6 +194,12 @@ def _refresh(
         for t, s in _with_statistics(pc.filter(adds, arrow_of(live)), older.fields.leaves)
     ]
     return _snapshot_of(location, request.version, older.fields, older.metadata, parts)
+
+
+def _read_texts(location: LogLocation, chosen: Segment) -> tuple[list[bytes], list[str]]:
+    """Return the texts of a segment's commits, and their paths."""
+    paths = [f"{location.log}/{c.name}" for c in chosen.commits]
+    return fetch(location.fs, location.log, chosen.commits, location.meter), paths
 
 
 def _without_duplicates(
