@@ -114,6 +114,6 @@ def _bound_ok(n: Node) -> bool:
     return fits and (n.op is not Op.LIKE or column.dtype == ty.STRING)
 
 
-def _require(ok: bool, n: Node, stage: str) -> None:
-    if not ok:
+def _require(allowed: bool, n: Node, stage: str) -> None:
+    if not allowed:
         raise SpecError(f"{n.op} is not allowed in a {stage}: {n!r:.300}")

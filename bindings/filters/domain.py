@@ -116,23 +116,25 @@ def union_domains(a: Domain, b: Domain, dtype: DType, limits: Limits, share: int
     return _within_limits(union, dtype, limits, share)
 
 
-def _within_limits(d: Domain, dtype: DType, limits: Limits, share: int) -> Domain:
+def _within_limits(domain: Domain, dtype: DType, limits: Limits, share: int) -> Domain:
     """Return a domain unchanged if the limits allow it, else as ranges, else as all values.
 
     Args:
-        d: A domain whose ends are ascending.
+        domain: A domain whose ends are ascending.
         dtype: The type of the keys.
         limits: The limits of the filter.
         share: The number of columns that share the byte limit.
     """
-    if d.kind == "set" and limits.fits(len(d.firsts) + d.nan, nbytes_of(d.firsts, dtype), share):
-        return d
-    max_ranges = limits.ranges_of(d.widest, share)
+    if domain.kind == "set" and limits.fits(
+        len(domain.firsts) + domain.nan, nbytes_of(domain.firsts, dtype), share
+    ):
+        return domain
+    max_ranges = limits.ranges_of(domain.widest, share)
     if not dtype.ordered or not max_ranges:
         return ALL
-    points = d.firsts
+    points = domain.firsts
     levels = _shared_levels(points, dtype)
-    level = d.level
+    level = domain.level
     if len(levels) >= max_ranges:
         at = len(levels) - max_ranges
         level = max(level, int(np.partition(levels, at)[at]))
@@ -142,10 +144,10 @@ def _within_limits(d: Domain, dtype: DType, limits: Limits, share: int) -> Domai
         "ranges",
         points.take(pa.array(starts)),
         points.take(pa.array(ends)),
-        d.nan,
-        d.null,
+        domain.nan,
+        domain.null,
         level,
-        d.widest,
+        domain.widest,
     )
 
 

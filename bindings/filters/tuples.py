@@ -24,7 +24,7 @@ MAX_CODES: Final = 2**62  # with more possible codes, the codes are numbered aga
 
 
 def positions_in(ascending: pa.Array, values: pa.Array, side: Literal["left", "right"]) -> Ranks:
-    """Return where values would be inserted into ascending ones, as `numpy.searchsorted` does.
+    """Return where values belong among ascending ones, as `numpy.searchsorted` does.
 
     Neither array may have NULL.
     """
@@ -38,22 +38,23 @@ def positions_in(ascending: pa.Array, values: pa.Array, side: Literal["left", "r
     return np.array([find(keys, v) for v in values.to_pylist()], np.int64)
 
 
-def in_domain(keys: pa.Array, d: Domain, dtype: DType) -> Mask:
+def in_domain(keys: pa.Array, domain: Domain, dtype: DType) -> Mask:
     """Return which keys belong to a domain."""
     n = len(keys)
-    if d.kind == "all":
+    if domain.kind == "all":
         return np.ones(n, np.bool_)
     valid = booleans_of(keys.is_valid())
     filled = keys.fill_null(b"" if in_bytes(dtype) else 0)
     out = np.zeros(n, np.bool_)
-    if len(d.firsts):
-        at = positions_in(d.lasts, filled, "left")
-        inside = at < len(d.lasts)
-        begun = positions_in(d.firsts, filled, "right")  # ranges that start at or before the value
+    if len(domain.firsts):
+        at = positions_in(domain.lasts, filled, "left")
+        inside = at < len(domain.lasts)
+        # The number of ranges that start at or before the value.
+        begun = positions_in(domain.firsts, filled, "right")
         out = valid & inside & (begun > at)
     if dtype.kind is Kind.FLOAT:
-        out |= valid & np.asarray(filled.to_numpy(zero_copy_only=False) == NAN_KEY) & d.nan
-    return out | (~valid & d.null)
+        out |= valid & np.asarray(filled.to_numpy(zero_copy_only=False) == NAN_KEY) & domain.nan
+    return out | (~valid & domain.null)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -53,3 +53,8 @@ class FileTask:
         if isinstance(value, str):
             raise SourceError(value)
         return default_of(f) if value is None else value
+
+
+def is_local_path(path: str) -> bool:
+    """Return True if a path or URI in a table's metadata names a local file."""
+    return path.startswith(("/", "file:"))

@@ -23,7 +23,7 @@ from skipstone.bindings.tables.iceberg.conform import (
 )
 from skipstone.bindings.tables.iceberg.deletes import FILE_PATH, FILE_POSITION, Delete
 from skipstone.bindings.tables.iceberg.fields import TableFields, field_of, path_to
-from skipstone.bindings.tables.iceberg.file_task import FileTask
+from skipstone.bindings.tables.iceberg.file_task import FileTask, is_local_path
 from skipstone.bindings.tables.iceberg.manifest import require_parquet
 from skipstone.bindings.tables.iceberg.partition import partition_of
 from skipstone.bindings.tables.iceberg.removed import (
@@ -120,7 +120,7 @@ class FileReader(Reader):
 
     def read_all(self, tasks: Sequence[FileTask]) -> Iterator[pa.RecordBatch]:
         """Yield the selected rows of all tasks, in order; several are read concurrently."""
-        sizes, local = [t.size for t in tasks], all(_is_local(t.path) for t in tasks)
+        sizes, local = [t.size for t in tasks], all(is_local_path(t.path) for t in tasks)
         limited = self.wanted.limit is not None
         return read_files_in_order(self._read_together, tasks, sizes, limited=limited, local=local)
 
@@ -128,7 +128,7 @@ class FileReader(Reader):
         schema = _schema(self.fields.iceberg.fields)
         with VectorFiles() as vectors:
             opener = functools.partial(self._open, vectors=vectors)
-            local = all(_is_local(task.path) for task in tasks)
+            local = all(is_local_path(task.path) for task in tasks)
             by_pages = read_by_pages(opener, tasks, self.wanted, schema, local=local)
         out = []
         for task, rows in zip(tasks, by_pages, strict=True):
@@ -152,7 +152,7 @@ class FileReader(Reader):
                 opener = functools.partial(self._open, vectors=vectors)
                 return judge_file(opener, task, task.path, self.wanted, schema)
 
-        local = all(_is_local(task.path) for task in tasks)
+        local = all(is_local_path(task.path) for task in tasks)
         return judge_files_in_order(judge, tasks, local=local)
 
     def _open(
@@ -175,7 +175,7 @@ class FileReader(Reader):
         if not isinstance(source, pa.NativeFile):
             source.close()
             raise NotReadByPages
-        ranges = Ranges(source, _is_local(task.path), identity)
+        ranges = Ranges(source, is_local_path(task.path), identity)
         parsed = footer_of(ranges, heads)
         deleted = self._deleted_by_position(task, vectors) if task.deletes else None
         needed = self.wanted.needed(task.filtered)
@@ -247,7 +247,7 @@ class FileReader(Reader):
         schema = _schema(fields)
         try:
             with self.storage.new_input(path).open() as source:
-                file = parquet_file(source, local=_is_local(path))
+                file = parquet_file(source, local=is_local_path(path))
                 without_ids = not has_ids(file.schema_arrow)
                 mapping = self.mapping if without_ids else None
                 if without_ids and mapping is None:
@@ -284,20 +284,21 @@ class FileReader(Reader):
     def _deleted_by_position(self, task: FileTask, vectors: VectorFiles) -> RowRanges:
         """Return the rows of a file that were deleted by position."""
         path, parts = task.path, []
-        for d in task.deletes:
-            if d.vector:
-                parts.append(vector_positions(self.storage, d, vectors, task.rows))
-            elif not d.equality:
-                if d.format.upper() == "PUFFIN":
+        for delete in task.deletes:
+            if delete.vector:
+                parts.append(vector_positions(self.storage, delete, vectors, task.rows))
+            elif not delete.equality:
+                if delete.format.upper() == "PUFFIN":
                     raise SourceError(
-                        f"{d.path}: the manifest lacks the offset of the deletion vector of {path}"
+                        f"{delete.path}: the manifest lacks the offset of the deletion vector of "
+                        f"{path}"
                     )
-                found = self._positions(d).get(path)
+                found = self._positions(delete).get(path)
                 if found is not None:
-                    parts.append(deleted_positions(found, path, d.path))
+                    parts.append(deleted_positions(found, path, delete.path))
         return RowRanges.union(parts)
 
-    def _positions(self, d: Delete) -> Mapping[str, pa.Array]:
+    def _positions(self, delete: Delete) -> Mapping[str, pa.Array]:
         """Return the row numbers of a position delete file, by data file."""
         from pyiceberg.types import LongType, NestedField, StringType
 
@@ -307,28 +308,29 @@ class FileReader(Reader):
         )
 
         def load() -> Mapping[str, pa.Array]:
-            batches = self.batches(d.path, d.format, fields, _required)
+            batches = self.batches(delete.path, delete.format, fields, _required)
             found = pa.Table.from_batches(batches, _schema(fields))
             return numbers_by_path(*(column.combine_chunks() for column in found.columns))
 
-        return self._load_once(d.path, load)  # type: ignore[no-any-return]
+        return self._load_once(delete.path, load)  # type: ignore[no-any-return]
 
     def _equality_columns(
-        self, d: Delete, compared: Mapping[int, tuple[Any, tuple[str, ...]]]
+        self, delete: Delete, compared: Mapping[int, tuple[Any, tuple[str, ...]]]
     ) -> list[pa.Array]:
         """Return the compared columns of an equality delete."""
 
         def load() -> list[pa.Array]:
-            top_fields = [compared[n][0] for n in d.equality]
+            top_fields = [compared[n][0] for n in delete.equality]
             found = pa.Table.from_batches(
-                self.batches(d.path, d.format, top_fields, default_of), _schema(top_fields)
+                self.batches(delete.path, delete.format, top_fields, default_of),
+                _schema(top_fields),
             )
             return [
                 within(found.column(i).combine_chunks(), compared[n][1])
-                for i, n in enumerate(d.equality)
+                for i, n in enumerate(delete.equality)
             ]
 
-        return self._load_once((d.path, d.equality), load)  # type: ignore[no-any-return]
+        return self._load_once((delete.path, delete.equality), load)  # type: ignore[no-any-return]
 
     def _load_once(self, key: Any, load: Any) -> Any:
         with self._lock:
@@ -338,7 +340,7 @@ class FileReader(Reader):
                 self._loaded[key] = load()
             return self._loaded[key]
 
-    def _compared_field(self, number: int, d: Delete) -> tuple[Any, tuple[str, ...]]:
+    def _compared_field(self, number: int, delete: Delete) -> tuple[Any, tuple[str, ...]]:
         """Return the top-level field that holds a compared column, and the names below it.
 
         The column may have been dropped since.
@@ -351,13 +353,9 @@ class FileReader(Reader):
                 if (below := path_to(top, number)) is not None:
                     return top, below
         raise SourceError(
-            f"{d.path}: the equality delete compares the column {number}, which no schema of the "
-            "table has outside of lists and maps"
+            f"{delete.path}: the equality delete compares the column {number}, which no schema of "
+            "the table has outside of lists and maps"
         )
-
-
-def _is_local(path: str) -> bool:
-    return path.startswith(("/", "file:"))
 
 
 def _schema(fields: Iterable[Any]) -> pa.Schema:

@@ -1,7 +1,6 @@
 """Find the rows of a file that deletes remove.
 
-Source: Iceberg's specification, "Delete Formats"; for deletion vectors Puffin's,
-"deletion-vector-v1".
+Source: Iceberg's specification, "Delete Formats"; Puffin's specification, "deletion-vector-v1".
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ import pyarrow as pa
 
 from skipstone.bindings.tables.bitmaps import FRAME, VectorFiles, rows_of
 from skipstone.bindings.tables.iceberg.deletes import Delete
+from skipstone.bindings.tables.iceberg.file_task import is_local_path
 from skipstone.bindings.tables.row_ranges import RowRanges
 from skipstone.ir import compute as pc
 from skipstone.ir.arrow import arrow_of, int64_of
@@ -65,28 +65,29 @@ def deleted_positions(found: pa.Array, path: str, name: str) -> RowRanges:
     return RowRanges.at(int64_of(found))
 
 
-def vector_positions(storage: Any, d: Delete, files: VectorFiles, rows: int) -> RowRanges:
+def vector_positions(storage: Any, vector: Delete, files: VectorFiles, rows: int) -> RowRanges:
     """Return the rows that a deletion vector names.
 
     Args:
         storage: pyiceberg's FileIO.
-        d: The vector.
+        vector: The vector.
         files: The open files of vectors.
         rows: The rows of its data file; -1 is unknown.
 
     Raises:
         SourceError: the vector is missing or damaged, or names a row that the file does not have.
     """
-    name = f"{clip(d.path, MAX_PATH)}: the deletion vector of {clip(str(d.target), MAX_PATH)}"
+    target = clip(str(vector.target), MAX_PATH)
+    name = f"{clip(vector.path, MAX_PATH)}: the deletion vector of {target}"
     try:
-        open_file = storage.new_input(d.path).open
-        size, local = d.length - FRAME, d.path.startswith(("/", "file:"))
-        data = files.framed(d.path, open_file, d.offset, size, name, local=local)
+        open_file = storage.new_input(vector.path).open
+        size, local = vector.length - FRAME, is_local_path(vector.path)
+        data = files.framed(vector.path, open_file, vector.offset, size, name, local=local)
     except SourceError:
         raise
     except (OSError, ValueError, pa.ArrowException) as e:
         raise SourceError(f"{name} cannot be read ({describe_error(e)})") from e
-    found = rows_of(data, d.rows, name)
+    found = rows_of(data, vector.rows, name)
     if 0 <= rows < found.stop:  # plans subtract the vector's cardinality from the file's rows
         raise SourceError(f"{name} names row {found.stop - 1}; the file has {rows} rows")
     return found
