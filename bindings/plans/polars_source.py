@@ -48,7 +48,7 @@ def lazy_frame(schema: pa.Schema, read: Read, timezone: str) -> LazyFrame:
 
     def as_frame(rows: pa.RecordBatch | pa.Table) -> Any:
         frame: Any = pl.from_arrow(rows)
-        frame.columns = rows.schema.names  # Polars gives a column without a name another one
+        frame.columns = rows.schema.names  # Polars renames a column that has no name
         return frame
 
     def source(
@@ -148,7 +148,7 @@ def narrowed(plan: Plan, condition: Node | None, columns: list[str], limit: int 
 
 
 def without_unjudged(plan: Plan) -> Plan:
-    """Drop the conjuncts that cannot filter rows from a plan's condition; it may keep more rows."""
+    """Return a plan that may keep more rows, without the conjuncts that cannot filter rows."""
     if plan.predicate is None:
         return plan
     return plan._judged(_filter_of_rows(plan.predicate), plan.verdicts, plan.columns)

@@ -36,7 +36,7 @@ def known_sum(values: npt.NDArray[np.int64]) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class DataSize:
-    """Holds the amount of data in a set of containers; unknown numbers are None.
+    """The amount of data in a set of containers; unknown numbers are None.
 
     Attributes:
         files: Files with at least one of the containers; None where folders were not listed.

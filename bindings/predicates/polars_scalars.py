@@ -1,7 +1,7 @@
 """Convert the operands of Polars' conditions: columns, literals, and functions of them.
 
-A scalar is converted if it has the same value in Spark in every row. Integers that overflow wrap in
-Polars; in Spark they do so, too, or raise an error, and then nothing is known.
+A scalar is converted if it has the same value in Spark in every row. Integers that overflow wrap
+around in Polars. In Spark they also wrap, or raise an error, and then nothing is known.
 """
 
 from __future__ import annotations

@@ -248,7 +248,7 @@ class _Registered:
 
 
 def _unbounded(a: Interval) -> Mask:
-    """Return where a bound may be unknown: it is the end of its type then, or text has none."""
+    """Return where a bound may be unknown: where it is the end of its type, or text has none."""
     if a.dtype.kind in TEXT:
         return a.unbounded_above
     at_end = (a.low == end(a.dtype, high=False)) | (a.high == end(a.dtype, high=True))

@@ -36,7 +36,7 @@ class Cut(NamedTuple):
     Attributes:
         text: The text, with two marks in the place of each list.
         lists: The lists by their marks.
-        moved: For each list where it ends in `text`, and by how many characters it was longer.
+        moved: Where each list ends in `text`, and by how many characters it was longer.
     """
 
     text: str

@@ -157,7 +157,7 @@ def unsigned_shift(tokens: list[Any], at: int, text: str) -> tuple[Any, int] | N
 
 
 def not_less(tokens: list[Any], at: int, text: str) -> tuple[Any, int] | None:
-    """`!<` is `>=`, and `!>` is `<=`.
+    """Read `!<` as `>=`, and `!>` as `<=`.
 
     Source: Spark, `SqlBaseLexer.g4`, `GTE` and `LTE`.
     """

@@ -41,9 +41,9 @@ class ParsedWorkload(NamedTuple):
 def split_workload(text: str) -> list[str]:
     """Return the conditions and statements of a workload file.
 
-    Semicolons separate statements. A statement that is no query holds a condition in each line. A
-    condition goes on in the next line if one of the two ends or begins with AND, OR, a comma or an
-    operator, or within parentheses. Comments are left out.
+    Semicolons separate statements. A statement that is not a query has a condition on each line. A
+    condition continues on the next line if its line ends, or the next one begins, with AND, OR, a
+    comma or an operator, or if a parenthesis is still open. Comments are left out.
 
     Example:
         >>> split_workload("x = 1\\n-- a comment\\ny = ';' AND z = 2")

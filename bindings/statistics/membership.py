@@ -311,7 +311,7 @@ def _float(value: float, dtype: DType, physical: str | None) -> list[bytes] | No
 def combine_answers(
     first: pa.BooleanArray | None, second: pa.BooleanArray | None
 ) -> pa.BooleanArray | None:
-    """Combine two answers: one that is known decides; where they contradict, nothing is known."""
+    """Combine two answers: the known one decides; where two contradict, nothing is known."""
     if first is None or second is None:
         return second if first is None else first
     joined = pc.coalesce(first, second)

@@ -30,7 +30,7 @@ from skipstone.kernels.pack.planes import Mask
 
 Ticks = npt.NDArray[np.int64]
 
-# The last year that is computed, and -287,000 is the first: int64 microseconds end soon after.
+# The last year that is computed; the first is -287,000. int64 microseconds end soon after.
 MAX_YEAR: Final = 287_000
 MAX_DAYS: Final = MAX_YEAR * 365  # days before or after 1970
 MONTHS: Final = {"month": 1, "quarter": 3, "year": 12}

@@ -3,8 +3,8 @@
 A version is one file, which is renamed into its place when it is complete. It holds the log's
 entries for each file as Arrow tables, and the statistics as kernels read them. It is memory-mapped,
 so parts that a plan does not use need neither the log nor memory. For a newer version of the table,
-only the commits after the saved version are read. It is saved itself when it is a hundred commits
-ahead.
+only the commits after the saved version are read. The newer version is saved once it is a hundred
+commits ahead.
 """
 
 from __future__ import annotations

@@ -98,7 +98,8 @@ class Manifest:
     def _plausible_rows(self, rows: Longs) -> Longs:
         """Return the files' rows, with -1 for implausible counts.
 
-        These are more rows than a file can have, and 0 rows in a file with bounds.
+        A count is implausible if no file can have as many rows, or if it is 0 and the file has
+        bounds.
         """
         wrong = rows > MAX_ROWS
         for i in np.flatnonzero(rows == 0).tolist():

@@ -59,7 +59,7 @@ class Entry(NamedTuple):
     Attributes:
         kind: Hive's type of the table; "" if the metastore gives none.
         parameters: The table's properties.
-        options: Those of its serialization, in which Spark keeps a location.
+        options: The properties of its serialization, in which Spark keeps a location.
         location: Its folder.
         input_format: Hive's class that reads its files.
         columns: Names and types of the columns of its files.

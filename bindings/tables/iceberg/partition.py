@@ -180,8 +180,8 @@ def _summary(f: SpecField, manifests: Sequence[Any]) -> ColumnStatistics:
         for side in ("lower_bound", "upper_bound")
     )
     if f.kind == "UUIDType":
-        # In Java's order, UUIDs of both halves have a least one above the greatest: a
-        # contradiction, so both are unknown.
+        # If UUIDs lie in both halves, Java's least one is above its greatest in the order of
+        # bytes: a contradiction, so both are unknown.
         low, high = wide_uuids(low, high)
     # A count of 0 means that the flag is False; otherwise it is unknown.
     nulls, nans = (

@@ -84,7 +84,7 @@ def array(values: npt.NDArray[Any], known: Mask, to: pa.DataType) -> pa.Array:
 
 
 def strings(texts: pa.BinaryArray) -> pa.StringArray:
-    """Decode UTF-8; null where the bytes are not valid, because they bound nothing then."""
+    """Decode UTF-8; null where the bytes are not valid, because such bytes bound nothing."""
     out = texts.view(pa.string())
     try:
         out.validate(full=True)
@@ -134,7 +134,7 @@ def wide_uuids(
 
 
 def decimals(found: Entry, to: pa.Decimal128Type) -> pa.Array:
-    """Decode decimals: unscaled, big-endian, in the fewest bytes; null for none or more than 16."""
+    """Decode decimals: unscaled, big-endian, in the fewest bytes, at most 16; null if absent."""
     sizes = found.second
     known = (sizes > 0) & (sizes <= 16)
     if not len(found.data) or not known.any():
