@@ -67,16 +67,8 @@ class FileColumns(Mapping[Path, ColumnStatistics]):
                 return raw
         if leaf.id in self._fields.remapped:
             return ColumnStatistics()
-        low, high = (_bounds(files, number, leaf) for number in (LOWER, UPPER))
+        low, high = _certain_bounds(files, leaf)
         values, nulls, nans = (files.counts(number, leaf.id) for number in (VALUES, NULLS, NANS))
-        if low is not None and high is not None and pa.types.is_floating(leaf.type):
-            # Early ORC writers let NaN into bounds; then neither bound can be trusted.
-            has_nan = pc.or_(fill(pc.is_nan(low), False), fill(pc.is_nan(high), False))
-            low, high = (null_where(has_nan, b) for b in (low, high))
-        if leaf.kind == "UUIDType":
-            low, high = _certain_uuids(low, high, files)
-        if high is not None and is_nanoseconds(leaf.type):
-            high = _to_end_of_microsecond(high)
         rows = arrow_of(files.rows, files.rows >= 0)
         if len(leaf.path) > 1:
             return ColumnStatistics(
@@ -110,6 +102,20 @@ def _nested_nulls(
     # No value is left, whether the rows whose struct is NULL were counted or not.
     none = fill(pc.and_(pc.equal(nulls, values), pc.less_equal(values, rows)), False)
     return pc.if_else(counted, nulls, null_where(pc.invert(none), rows))
+
+
+def _certain_bounds(files: Manifest, leaf: Leaf) -> tuple[pa.Array | None, pa.Array | None]:
+    """Return the bounds of a column that hold for every known writer."""
+    low, high = (_bounds(files, number, leaf) for number in (LOWER, UPPER))
+    if low is not None and high is not None and pa.types.is_floating(leaf.type):
+        # Early ORC writers let NaN into bounds; then neither bound can be trusted.
+        has_nan = pc.or_(fill(pc.is_nan(low), False), fill(pc.is_nan(high), False))
+        low, high = (null_where(has_nan, b) for b in (low, high))
+    if leaf.kind == "UUIDType":
+        low, high = _certain_uuids(low, high, files)
+    if high is not None and is_nanoseconds(leaf.type):
+        high = _to_end_of_microsecond(high)
+    return low, high
 
 
 def _certain_uuids(
