@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from skipstone.bindings.tables.delta.fields import TableFields
 from skipstone.ir import types as ty
@@ -109,7 +109,7 @@ def _recognize(name: str, text: str, leaves: Mapping[Path, Leaf]) -> GeneratedCo
 
     try:
         n = parse(text)[0]
-        form, result, x, zoned = _form(n)
+        form, x, result, zoned = _match(n)
         if isinstance(form, Truncation | DatePart):
             x, zoned = _strip_casts(x, zoned, whole_days=form.unit not in SHORT)
             form = replace(form, zoned=zoned) if isinstance(form, Truncation) else form
@@ -144,43 +144,56 @@ class _UnknownForm(Exception):
     """The form of the expression bounds nothing."""
 
 
-def _form(n: Node) -> tuple[Form, Kind | None, Node, bool]:
-    """Match an expression with the known forms.
+class _Match(NamedTuple):
+    """The known form that an expression has.
 
-    Returns:
-        The form; the kind of the expression's result, None if it is that of its source; the
-        argument; and whether the expression treats the argument as an instant.
+    Attributes:
+        form: The form.
+        argument: The expression's argument.
+        result: The kind of the expression's result; None if it is that of its source.
+        zoned: True if the expression treats the argument as an instant in the session's zone.
+    """
+
+    form: Form
+    argument: Node
+    result: Kind | None = None
+    zoned: bool = False
+
+
+def _match(n: Node) -> _Match:
+    """Match an expression with the known forms.
 
     Raises:
         _UnknownForm: the expression has none of the forms.
     """
     match n:
         case Node(Op.COLUMN):
-            return Same(), None, n, False
+            return _Match(Same(), n)
         case Node(Op.CAST, (x,), dtype=ty.DATE):
-            return Truncation("day"), Kind.DATE, x, False
+            return _Match(Truncation("day"), x, Kind.DATE)
         case Node(Op.CALL, (x,), "year"):
-            return Truncation("year"), Kind.INT, x, False
+            return _Match(Truncation("year"), x, Kind.INT)
         case Node(Op.CALL, (x,), "month" | "day" | "dayofmonth" | "hour"):
-            return DatePart("day" if n.value == "dayofmonth" else str(n.value)), Kind.INT, x, False
+            part = DatePart("day" if n.value == "dayofmonth" else str(n.value))
+            return _Match(part, x, Kind.INT)
         case Node(Op.CALL, (x, unit), "trunc") if (
             unit_name := UNITS.get(_text(unit).lower())
         ) in TRUNC:
-            return Truncation(str(unit_name)), Kind.DATE, x, False
+            return _Match(Truncation(str(unit_name)), x, Kind.DATE)
         case Node(Op.CALL, (unit, x), "date_trunc") if (
             unit_name := UNITS.get(_text(unit).lower())
         ) is not None:
-            return Truncation(unit_name), Kind.TIMESTAMP, x, True
+            return _Match(Truncation(unit_name), x, Kind.TIMESTAMP, zoned=True)
         case Node(Op.CALL, (x, pattern), "date_format") if (
             unit_name := PATTERNS.get(_text(pattern))
         ) is not None:
-            return Truncation(unit_name, _text(pattern)), Kind.STRING, x, True
+            return _Match(Truncation(unit_name, _text(pattern)), x, Kind.STRING, zoned=True)
         case Node(Op.CALL, (x, at), "substring" | "substr"):
-            return Substring(_integer(at), None), None, x, False
+            return _Match(Substring(_integer(at), None), x)
         case Node(Op.CALL, (x, at, count), "substring" | "substr"):
-            return Substring(_integer(at), _integer(count)), None, x, False
+            return _Match(Substring(_integer(at), _integer(count)), x)
         case Node(Op.CALL, (x, count), "left"):
-            return Substring(1, _integer(count)), None, x, False
+            return _Match(Substring(1, _integer(count)), x)
     raise _UnknownForm
 
 
