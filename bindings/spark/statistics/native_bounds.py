@@ -23,11 +23,11 @@ EPOCH: Final = "TIMESTAMP_NTZ'1970-01-01'"
 TICK: Final = "INTERVAL '0.000001' SECOND"
 
 
-def bound(c: str, t: DataType, dtype: DType, *, high: bool) -> str | None:
+def bound(statistic: str, t: DataType, dtype: DType, *, high: bool) -> str | None:
     """Return a bound as SQL text that is comparable with `literal`s of the column's type.
 
     Args:
-        c: SQL text that names the statistic.
+        statistic: SQL text that names the statistic.
         t: The statistic's type in Spark.
         dtype: The column's type.
         high: True for an upper bound.
@@ -39,52 +39,52 @@ def bound(c: str, t: DataType, dtype: DType, *, high: bool) -> str | None:
 
     match dtype.kind, t:
         case Kind.BOOL, T.BooleanType():
-            return c
+            return statistic
         case ((Kind.INT | Kind.UINT), T.IntegralType()):
-            return _integer(c, BITS[t.typeName()], dtype)
+            return _integer(statistic, BITS[t.typeName()], dtype)
         case ((Kind.INT | Kind.UINT), T.DecimalType()) if t.scale == 0:
-            return _integer(f"try_cast({c} AS bigint)", 64, dtype)
+            return _integer(f"try_cast({statistic} AS bigint)", 64, dtype)
         case Kind.FLOAT, T.FloatType() | T.DoubleType() | T.IntegralType():
             name = "float" if dtype.bits == 32 else "double"
             # Rounded to the nearest, as column values are; a NaN bound is unknown.
-            return f"nanvl(cast({c} AS {name}), cast(NULL AS {name}))"
+            return f"nanvl(cast({statistic} AS {name}), cast(NULL AS {name}))"
         case Kind.DECIMAL, T.IntegralType():
-            return f"try_cast({c} AS decimal({dtype.precision},{dtype.scale}))"
+            return f"try_cast({statistic} AS decimal({dtype.precision},{dtype.scale}))"
         case Kind.DECIMAL, T.DecimalType():
-            return _decimal(c, t, dtype)
+            return _decimal(statistic, t, dtype)
         case Kind.DATE, T.DateType():
-            return f"unix_date({c})"
+            return f"unix_date({statistic})"
         case Kind.TIMESTAMP, T.TimestampType() if dtype.zoned:
-            return _ticks(f"unix_micros({c})", PER_SECOND[dtype.unit], high)
+            return _ticks(f"unix_micros({statistic})", PER_SECOND[dtype.unit], high)
         case Kind.TIMESTAMP, T.TimestampNTZType() if not dtype.zoned:
-            return _ticks(wall(c), PER_SECOND[dtype.unit], high)
+            return _ticks(wall(statistic), PER_SECOND[dtype.unit], high)
         case Kind.STRING, T.StringType() if t.isUTF8BinaryCollation():
-            return f"cast(try_validate_utf8({c}) AS binary)"
+            return f"cast(try_validate_utf8({statistic}) AS binary)"
         case Kind.BINARY, T.BinaryType():
-            return c
+            return statistic
     return None
 
 
-def count(c: str, t: DataType) -> str | None:
+def count(statistic: str, t: DataType) -> str | None:
     """Return a count as SQL text of a BIGINT; None if the type holds no whole numbers."""
     from pyspark.sql import types as T
 
     match t:
         case T.LongType():
-            return c
+            return statistic
         case T.IntegralType():
-            return f"cast({c} AS bigint)"
+            return f"cast({statistic} AS bigint)"
         case T.DecimalType() if t.scale == 0:
-            return f"try_cast({c} AS bigint)"
+            return f"try_cast({statistic} AS bigint)"
     return None
 
 
-def wall(c: str) -> str:
+def wall(statistic: str) -> str:
     """Return the microseconds since 1970 of a TIMESTAMP_NTZ, independent of the session's zone.
 
     None of Spark's casts gives them without a zone.
     """
-    return f"`div`({c} - {EPOCH}, {TICK})"
+    return f"`div`({statistic} - {EPOCH}, {TICK})"
 
 
 def literal(value: Any, dtype: DType) -> str:
@@ -113,25 +113,29 @@ def literal(value: Any, dtype: DType) -> str:
     return str(value) if -(2**31) <= value < 2**31 else f"{value}L"
 
 
-def _integer(c: str, bits: int, dtype: DType) -> str:
+def _integer(statistic: str, bits: int, dtype: DType) -> str:
     """Return an integer bound; NULL, unknown, if the column's type does not hold it."""
     assert isinstance(dtype.lowest, int) and isinstance(dtype.highest, int)
     tests = []
     if -(2 ** (bits - 1)) < dtype.lowest:
-        tests.append(f"{c} >= {literal(dtype.lowest, dtype)}")
+        tests.append(f"{statistic} >= {literal(dtype.lowest, dtype)}")
     if dtype.highest < 2 ** (bits - 1) - 1:
-        tests.append(f"{c} <= {literal(dtype.highest, dtype)}")
+        tests.append(f"{statistic} <= {literal(dtype.highest, dtype)}")
     # Spark has no type for the upper half of UINT64.
-    value = f"cast({c} AS decimal(20,0))" if dtype.kind is Kind.UINT and dtype.bits == 64 else c
+    value = (
+        f"cast({statistic} AS decimal(20,0))"
+        if dtype.kind is Kind.UINT and dtype.bits == 64
+        else statistic
+    )
     return f"if({' AND '.join(tests)}, {value}, NULL)" if tests else value
 
 
-def _decimal(c: str, t: Any, dtype: DType) -> str:
+def _decimal(statistic: str, t: Any, dtype: DType) -> str:
     """Return a decimal bound; NULL, unknown, if the column's type would lose digits."""
-    cast = f"try_cast({c} AS decimal({dtype.precision},{dtype.scale}))"
+    cast = f"try_cast({statistic} AS decimal({dtype.precision},{dtype.scale}))"
     if t.scale <= dtype.scale:
         return cast
-    return f"if(try_cast({cast} AS decimal({t.precision},{t.scale})) = {c}, {cast}, NULL)"
+    return f"if(try_cast({cast} AS decimal({t.precision},{t.scale})) = {statistic}, {cast}, NULL)"
 
 
 def _ticks(micros: str, unit: int, high: bool) -> str:
