@@ -43,6 +43,11 @@ class Level(Packed):
         """The number of blocks."""
         return self.blocks.count
 
+    @property
+    def bounds_elements(self) -> bool:
+        """True if `column` knows the elements of arrays, and the keys and values of maps."""
+        return self.finer.bounds_elements
+
     def pack(self, path: Path, dtype: DType) -> Column:
         """Return the statistics of a column in each block."""
         return summary(self.finer.column(path, dtype), self.finer.rows_plane(), self.blocks)
@@ -66,6 +71,11 @@ class Coarse(Packed):
     def num_containers(self) -> int:
         """The number of containers of the source."""
         return self.full.num_containers
+
+    @property
+    def bounds_elements(self) -> bool:
+        """True if `column` knows the elements of arrays, and the keys and values of maps."""
+        return self.full.bounds_elements
 
     def pack(self, path: Path, dtype: DType) -> Column:
         """Return a column whose bounds are places on a grid."""

@@ -19,3 +19,7 @@ def test_outcomes_are_predicted(r):
 def test_outcomes_are_predicted_in_bulk(seed):
     r = random.Random(seed)
     assert sum(judge(r, containers=12, predicates=6) for _ in range(40)) > 5000
+
+
+def test_tests_of_a_term_that_raises_are_merged():
+    judge(random.Random(26), containers=8, predicates=12)

@@ -14,6 +14,7 @@ import skipstone as ss
 from skipstone.ir.errors import UnsupportedForm
 from skipstone.ir.node import ELEMENT
 from skipstone.ir.rows import evaluate_rows
+from skipstone.kernels.index import descend
 
 # Each file of the table has its tens: file 3 has elements from 30 to 39.
 FILES = 6
@@ -326,13 +327,14 @@ def test_no_row_is_lost(tmp_path, dtype):
     assert pruned > 10
 
 
-def test_an_index_finds_the_same_containers(tmp_path):
+def test_an_index_finds_the_same_containers(tmp_path, monkeypatch):
+    monkeypatch.setattr(descend, "MIN_CONTAINERS", 0)
     lists = pa.array([[i, i + 2] for i in range(1500)], pa.list_(pa.int32()))
     items = [[{"q": i}] for i in range(1500)]
     pq.write_table(pa.table({"xs": lists, "it": items}), tmp_path / "t.parquet", row_group_size=1)
     table = ss.scan_parquet(tmp_path)
     stats = table.plan().statistics
-    indexed = stats.index()
+    indexed = stats.index(block=64)
     for where, expected in (
         ("array_contains(xs, 700)", [698, 699, 700]),  # 699 lies between 697 and 701
         ("exists(it, v -> v.q BETWEEN 1000 AND 1002)", [1000, 1001, 1002]),
@@ -340,3 +342,5 @@ def test_an_index_finds_the_same_containers(tmp_path):
     ):
         p = ss.PruningPredicate(where, table.schema)
         assert p.survivors(stats).tolist() == p.survivors(indexed).tolist() == expected
+        found = descend.descend(indexed.levels, p.program, p.program, dense=False, backend="numpy")
+        assert len(found.words) <= 2  # other blocks were not looked at
