@@ -89,9 +89,9 @@ class Chunk(NamedTuple):
         Args:
             data: The bytes of the chunk; None if they were not read yet.
         """
-        known = None if data is None else (self.start, data)
-        spans = [(self.start, self.stop)]
-        return ChunkPart(self.codec, self.values, self.unpacked, spans, chunk=known)
+        codec, values, unpacked, start, stop, _, _ = self
+        known = None if data is None else (start, data)
+        return ChunkPart(codec, values, unpacked, ((start, stop),), False, known)
 
 
 def _span(slots: Sequence[int], offset: int, length: int, size: int) -> Span | None:

@@ -81,7 +81,7 @@ class RowGroup:
 
     def whole(self, name: str) -> tuple[Part, PageRows]:
         """Return all pages of a column, and their rows."""
-        pages = self.pages.get(name)
+        pages = self.pages.get(name) if self.pages else None
         part = self.chunks[name].whole(None if pages is None else pages.chunk)
         return (self.ranges, part, None), self.all_rows
 

@@ -163,6 +163,9 @@ def _chosen(
         ],
         next_pages=next_pages,
     )
+    if not by_group:  # all rows are candidates
+        wholes = [g.windows[0].group.whole for g in groups]
+        return {name: [whole(name) for whole in wholes] for name in names}
     return {name: [_pages_to_read(g, name, candidates) for g, candidates in each] for name in names}
 
 
