@@ -175,7 +175,7 @@ class PackableStatistics(DeviceSupport):
 
     def raw(self, path: Path) -> ColumnStatistics:
         """Return bounds and counts of one column as given; all None if it has none."""
-        return self._raw[path] if path in self._raw else ColumnStatistics()
+        return self._raw.get(path) or ColumnStatistics()
 
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "_rows": self._given_rows()}

@@ -174,7 +174,7 @@ def test_versions_in_the_shell(delta, iceberg, hive):
     failed = run("plan", metadata, "--at", "v2")
     assert failed.returncode == 2 and "the tag v1" in failed.stderr
     failed = run("plan", str(delta), "--at", "2020-01-01")
-    assert "--at 2020-01-01 names no time zone" in failed.stderr
+    assert "--at '2020-01-01' names no time zone" in failed.stderr
     assert "version=" not in failed.stderr
     failed = run("plan", str(hive), "--at", "1")
     assert failed.returncode == 2 and "applies to Delta and Iceberg tables" in failed.stderr

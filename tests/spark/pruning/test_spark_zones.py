@@ -13,7 +13,7 @@ import skipstone as ss
 import skipstone.spark as sks
 from skipstone.bindings.spark.session import zones
 from skipstone.ir.errors import UnsupportedForm
-from skipstone.ir.zones import shifts_of, zone_of
+from skipstone.ir.zones import _zone_of, shifts_of
 from tests.support.spark.answers import set_in
 from tests.support.spark.automatic import enabled
 from tests.support.spark.session import QUIET
@@ -29,7 +29,7 @@ SHIFTED = f"hour(from_utc_timestamp(t, '{MEXICO}')) = 12"
 def forget():
     zoneinfo.ZoneInfo.clear_cache()
     zones._known.clear()
-    for cached in (zone_of, shifts_of):
+    for cached in (_zone_of, shifts_of):
         cached.cache_clear()
 
 
