@@ -13,6 +13,7 @@ from skipstone.bindings.tables.row_filter import conjuncts
 from skipstone.ir.evaluation import lists
 from skipstone.ir.rows import evaluate_rows
 from skipstone.ir.values import from_lists
+from tests.support.effort import LONG
 
 ITEMS = {
     "b": (pa.int64(), (0, 1, -5, 2**62)),
@@ -102,7 +103,7 @@ def judged(batch, where, ansi):
 
 @pytest.mark.parametrize("ansi", [True, False])
 @pytest.mark.parametrize("cut", [slice(None), slice(7, 391), slice(50, 51), slice(3, 3)])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(10 if LONG else 1))
 def test_all_rows_at_once(seed, cut, ansi, monkeypatch):
     batch = rows(seed).slice(cut.start or 0, len(range(400)[cut]))
     found = answers(batch, ansi)

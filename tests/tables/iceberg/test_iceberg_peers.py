@@ -206,7 +206,7 @@ def test_against_rows_and_pyiceberg(tables, name):
     files = {path: read_file(path) for path in whole.files}
     assert sum(f.num_rows for f in files.values()) == 72
     pruned = 0
-    for k in range(30 if LONG else 12):
+    for k in range(30 if LONG else 8):
         e = random_expression(r)
         plan = table.plan(e)
         matches = {

@@ -15,6 +15,7 @@ from skipstone.ir.errors import UnsupportedForm
 from skipstone.ir.node import ELEMENT
 from skipstone.ir.rows import evaluate_rows
 from skipstone.kernels.index import descend
+from tests.support.effort import LONG
 
 # Each file of the table has its tens: file 3 has elements from 30 to 39.
 FILES = 6
@@ -315,7 +316,7 @@ def test_no_row_is_lost(tmp_path, dtype):
         tables.append(table)
     whole = pa.concat_tables(tables).combine_chunks().to_batches()[0]
     scanned, pruned = ss.scan_parquet(tmp_path), 0
-    for _ in range(120):
+    for _ in range(1200 if LONG else 60):
         where = conditions(r, pool, dtype)
         try:
             true = evaluate_rows(ss.PruningPredicate(where, whole.schema).node, whole)
@@ -324,7 +325,7 @@ def test_no_row_is_lost(tmp_path, dtype):
         plan = scanned.plan(where)
         assert plan.to_arrow().num_rows == (pc.sum(true).as_py() or 0), where
         pruned += plan.sizes.scan.rows < plan.sizes.total.rows
-    assert pruned > 10
+    assert pruned > 5
 
 
 def test_an_index_finds_the_same_containers(tmp_path, monkeypatch):

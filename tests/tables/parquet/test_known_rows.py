@@ -179,7 +179,7 @@ def test_what_the_log_says_of_a_file_counts(seed, tmp_path):
     assert len(known_rows._recent)
 
 
-@pytest.mark.parametrize("seed", range(60 if LONG else 3))
+@pytest.mark.parametrize("seed", range(60 if LONG else 2))
 @pytest.mark.parametrize("reader", ["arrow", "polars"])
 def test_conditions(seed, reader, tmp_path):
     data = table(seed, 2000)
