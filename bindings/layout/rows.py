@@ -23,6 +23,7 @@ from skipstone.ir.types import Kind, Leaf, leaves_of
 from skipstone.ir.values import NO, YES, Values, column_of, to_array
 from skipstone.kernels.pack.codes import value_of_key
 from skipstone.kernels.pack.planes import mask_of
+from skipstone.kernels.run.pool import map_requests
 
 if TYPE_CHECKING:
     from skipstone.bindings.plans.plan import Plan
@@ -120,16 +121,23 @@ def sample_rows(plan: Plan, leaves: Sequence[Leaf], wanted: int) -> Rows:
     total = int(rows.sum()) if len(known) == n else None
     in_chosen = int(rows[chosen].sum()) if total is not None else wanted
     share = min(1.0, wanted / max(in_chosen, 1))
-    r = np.random.default_rng(SEED)
-    parts = []
-    for container in chosen.tolist():
-        read = plan.only(np.array([container]), names).to_arrow()
-        take = read.num_rows if total is not None else min(read.num_rows, wanted // len(chosen) + 1)
+
+    def read(container: int) -> pa.Table:
+        """Return the sampled rows of a container."""
+        found = plan.only(np.array([container]), names).to_arrow()
+        take = found.num_rows if total is not None else min(found.num_rows, per_container)
         kept = take if share == 1 and total is not None else round(take * share)
-        if kept < read.num_rows:
-            at = np.sort(r.choice(read.num_rows, max(min(kept, read.num_rows), 1), replace=False))
-            read = read.take(pa.array(at))
-        parts.append(read)
+        if kept >= found.num_rows:
+            return found
+        r = np.random.default_rng((SEED, container))
+        at = r.choice(found.num_rows, max(min(kept, found.num_rows), 1), replace=False)
+        return found.take(pa.array(np.sort(at)))
+
+    per_container = wanted // len(chosen) + 1
+    size = sample_bytes(plan, leaves)
+    # Together only if they fit into memory: on object stores, each waits for several requests.
+    together = size is not None and size <= MAX_SAMPLE_BYTES
+    parts = list((map_requests if together else map)(read, chosen.tolist()))
     table = pa.concat_tables(parts)
     columns = {
         leaf.path: column

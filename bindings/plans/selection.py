@@ -181,7 +181,7 @@ class Selection:
 
     @property
     def _condition_prunes_by(self) -> str:
-        """What prunes besides dynamic filters, as in `prunes_by`."""
+        """The causes of pruning besides dynamic filters, in the words of `prunes_by`."""
         if self.skipping in ("partition", "data") and self.predicate is not None:
             if self.predicate.always_true:
                 return "nothing"  # no part of the condition can

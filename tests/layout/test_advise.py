@@ -76,6 +76,12 @@ def test_columns_without_an_order_are_not_sampled(sample, tmp_path):
     assert advice.source == "statistics" and advice.best is None
 
 
+def test_containers_read_together_give_the_same_sample(table, monkeypatch):
+    together = table.advise(WORKLOAD, sample=3000)
+    monkeypatch.setattr("skipstone.bindings.layout.rows.MAX_SAMPLE_BYTES", 0)
+    assert table.advise(WORKLOAD, sample=3000).to_dict() == together.to_dict()
+
+
 def test_predictions_hold_when_the_rows_are_sorted(table, tmp_path):
     for sample in (False, True):
         advice = table.advise(WORKLOAD, sample=sample)

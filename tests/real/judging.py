@@ -16,7 +16,7 @@ from tests.support.spark.answers import answers, set_in
 
 @dataclass
 class Outcome:
-    """What was compared over one table.
+    """The result of the comparisons over one table.
 
     Attributes:
         conditions, compared: How many conditions were judged by rows, and by files as well.

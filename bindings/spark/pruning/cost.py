@@ -134,8 +134,8 @@ def spread(low: pa.Array, high: pa.Array, nbytes: npt.NDArray[np.int64]) -> floa
     rank = np.asarray(pc.rank(both, tiebreaker="dense")).astype(np.int64)
     first, last = np.split(rank, 2)
     weights = nbytes[known]
-    # How many bytes may hold each container's smallest value: those of the ranges that begin at or
-    # before it, minus those of the ranges that end before it.
+    # Count the bytes that may hold each container's smallest value: the bytes of the ranges that
+    # begin at or before it, minus the bytes of the ranges that end before it.
     begun = np.cumsum(np.bincount(first, weights, minlength=int(rank.max()) + 1))
     ended = np.cumsum(np.bincount(last, weights, minlength=int(rank.max()) + 1))
     depth = begun[first] - ended[first - 1]
