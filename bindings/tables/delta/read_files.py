@@ -24,11 +24,10 @@ from skipstone.bindings.tables.delta.vectors import deleted_rows
 from skipstone.bindings.tables.identity import identity_in
 from skipstone.bindings.tables.parquet.footer import footer_of
 from skipstone.bindings.tables.parquet.heads import Heads
+from skipstone.bindings.tables.parquet.pages.file_read import FileRead, MatchedColumns
 from skipstone.bindings.tables.parquet.pages.plan_pages import judge_file
 from skipstone.bindings.tables.parquet.pages.ranges import Ranges
 from skipstone.bindings.tables.parquet.pages.read_pages import (
-    FileRead,
-    MatchedColumns,
     read_by_pages,
 )
 from skipstone.bindings.tables.partition_values import partition_values
@@ -163,7 +162,7 @@ class FileReader(Reader):
         if (vector := action["deletionVector"]) is not None:
             rows = int(parsed.rows.sum())
             deleted = deleted_rows(vector, self.fs, self.root, vectors, rows)
-        own, missing, convert = heads.once(
+        own, missing, convert, by_name = heads.once(
             parsed.head, task.filtered, lambda file: self._columns_of(file, needed)
         )
         constants = {
@@ -172,7 +171,9 @@ class FileReader(Reader):
             else pa.nulls(1, self.fields.schema.field(name).type)[0]
             for name in missing
         }
-        return source, FileRead(path, parsed, ranges, None, own, constants, convert, deleted)
+        return source, FileRead(
+            *(path, parsed, ranges, None, own, constants, convert, deleted), inner_by_name=by_name
+        )
 
     def _columns_of(self, file: pa.Schema, needed: Collection[str]) -> MatchedColumns:
         """Match the columns of the table with those of a file."""
@@ -188,6 +189,7 @@ class FileReader(Reader):
             own,
             [name for name in described if name not in own],
             lambda name, values: self._converted(values, described[name]),
+            not self.fields.mapped,
         )
 
     def read(self, task: FileTask) -> Iterator[pa.RecordBatch]:

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from skipstone.bindings.tables.iceberg.fields import arrow_of
-from skipstone.bindings.tables.parquet.pages.read_pages import MatchedColumns
+from skipstone.bindings.tables.parquet.pages.file_read import MatchedColumns
 from skipstone.bindings.tables.table_columns import (
     FIELD_ID,
     PARTS,
@@ -98,6 +98,32 @@ def columns_of(
         {name: names[at] for name, (_, at, _) in found.items()},
         [f.name for f in fields if f.name not in found],
         convert,
+        not without_ids
+        and all(_keeps_names(file.field(at).type, f.field_type) for f, at, _ in found.values()),
+    )
+
+
+def _keeps_names(own: pa.DataType, kind: Any) -> bool:
+    """Return True if each field of structs has the id that its name has in the table.
+
+    Args:
+        own: The type in the file, whose fields have ids.
+        kind: The table's type, pyiceberg's.
+    """
+    if pa.types.is_struct(own):
+        known = {f.name: f for f in getattr(kind, "fields", ())}
+        for f in own:
+            same, text = known.get(f.name), (f.metadata or {}).get(FIELD_ID)
+            if same is None:  # the table's own fields have other names
+                continue
+            if text is None or int(text) != same.field_id:
+                return False
+            if not _keeps_names(f.type, same.field_type):
+                return False
+        return True
+    parts = [name for name in PARTS if hasattr(kind, f"{name}_type")]
+    return not pa.types.is_nested(own) or all(
+        _keeps_names(getattr(own, PARTS[name]), getattr(kind, f"{name}_type")) for name in parts
     )
 
 

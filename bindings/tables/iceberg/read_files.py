@@ -34,9 +34,10 @@ from skipstone.bindings.tables.iceberg.removed import (
 )
 from skipstone.bindings.tables.parquet.footer import footer_of
 from skipstone.bindings.tables.parquet.heads import Heads
+from skipstone.bindings.tables.parquet.pages.file_read import FileRead
 from skipstone.bindings.tables.parquet.pages.plan_pages import judge_file
 from skipstone.bindings.tables.parquet.pages.ranges import Ranges
-from skipstone.bindings.tables.parquet.pages.read_pages import FileRead, read_by_pages
+from skipstone.bindings.tables.parquet.pages.read_pages import read_by_pages
 from skipstone.bindings.tables.read import (
     Reader,
     RowSelection,
@@ -181,7 +182,7 @@ class FileReader(Reader):
         needed = self.wanted.needed(task.filtered)
         fields = [f for f in self.fields.iceberg.fields if f.name in needed]
         fixed = task.constants
-        own, missing, convert = heads.once(
+        own, missing, convert, by_name = heads.once(
             parsed.head,
             (task.filtered, *fixed),
             lambda file: columns_of(
@@ -190,7 +191,10 @@ class FileReader(Reader):
         )
         absent = [f for f in fields if f.name in missing or f.field_id in fixed]
         constants = {f.name: task.value_of(f) for f in absent}
-        return source, FileRead(task.path, parsed, ranges, None, own, constants, convert, deleted)
+        return source, FileRead(
+            *(task.path, parsed, ranges, None, own, constants, convert, deleted),
+            inner_by_name=by_name,
+        )
 
     def read(self, task: FileTask) -> Iterator[pa.RecordBatch]:
         """Yield the selected rows of one file.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -22,6 +22,9 @@ from skipstone.bindings.tables.parquet.pages.leaf_types import LeafType, leaf_ty
 from skipstone.ir.cached import cached_property
 from skipstone.kernels.run import forks
 from skipstone.kernels.run.bounded_cache import BoundedCache
+
+if TYPE_CHECKING:
+    from skipstone.bindings.tables.parquet.pages.nested.nested_types import NestedType
 
 T = TypeVar("T")
 MAGIC: Final = b"PAR1"
@@ -98,6 +101,13 @@ class Head:
     def leaf_types(self) -> dict[str, LeafType]:
         """The columns whose pages can be read by themselves."""
         return leaf_types(self.metadata, self.columns)
+
+    @cached_property
+    def nested_types(self) -> dict[str, NestedType]:
+        """The nested columns whose pages can be read by themselves."""
+        from skipstone.bindings.tables.parquet.pages.nested.nested_types import nested_types
+
+        return nested_types(self.metadata, self.columns)
 
     @cached_property
     def physical(self) -> tuple[tuple[str, int], ...]:

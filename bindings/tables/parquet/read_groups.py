@@ -29,9 +29,9 @@ from skipstone.bindings.tables.parquet.group_tasks import (
 )
 from skipstone.bindings.tables.parquet.heads import Heads, schema_of
 from skipstone.bindings.tables.parquet.pages.decoders import uses_polars
+from skipstone.bindings.tables.parquet.pages.file_read import FileRead
 from skipstone.bindings.tables.parquet.pages.ranges import Ranges
 from skipstone.bindings.tables.parquet.pages.read_pages import (
-    FileRead,
     groups_of,
     joined,
     read_files,
@@ -279,7 +279,7 @@ class GroupReader(Reader):
         inner: Mapping[str, Sequence[str]] = {}
         structs = any(pa.types.is_struct(f.type) for f in stored)
         if structs and filtered and self.wanted.predicate is not None:
-            from skipstone.bindings.tables.parquet.pages.whole_columns import inner_paths
+            from skipstone.bindings.tables.parquet.pages.nested.whole_columns import inner_paths
 
             inner = inner_paths(self.wanted.predicate, self.wanted.columns, own_names, own)
         with self._opened_ranges(tasks) as opened:
@@ -297,6 +297,7 @@ class GroupReader(Reader):
                         values,
                         convert,
                         inner=inner,
+                        inner_by_name=True,
                     )
                 )
             yield files, fields, filtered

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import skipstone as ss
-from skipstone.bindings.tables.parquet.pages import whole_columns
+from skipstone.bindings.tables.parquet.pages.nested import whole_columns
 from tests.support.spark.automatic import settings
 
 SECOND = 10**6

@@ -5,7 +5,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import skipstone as ss
-from skipstone.bindings.tables.parquet.pages import whole_columns
+from skipstone.bindings.tables.parquet.pages.nested import nested_pages, whole_columns
 from tests.support.tables.pages import Pages, compile_loops, without_pages
 
 N, GROUP = 10_000, 1000
@@ -42,7 +42,11 @@ def path(tmp_path_factory):
 
 @pytest.fixture
 def reads(monkeypatch):
-    """Return a list that gets the columns and the row groups of each read by Arrow."""
+    """Return a list that gets the columns and the row groups of each read by Arrow.
+
+    No nested column is read by pages.
+    """
+    monkeypatch.setattr(nested_pages, "_by_pages", lambda *arguments: None)
     out, inner = [], whole_columns.batches_of
 
     def counted(file, path, columns, groups, rows):

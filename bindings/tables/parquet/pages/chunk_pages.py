@@ -46,37 +46,46 @@ class Chunk(NamedTuple):
 
     Attributes:
         codec: Parquet's number of the compression.
-        values: The number of values, NULLs included.
+        rows: The number of rows.
+        values: The number of values, NULLs included. Rows of lists and maps have one each, or more.
         unpacked: The bytes of all pages after decompression.
         start, stop: Where its pages lie in the file.
         offset_index, column_index: Where its page indexes lie; None if it has none.
+        repeated: The greatest repetition level, if some rows have several values; else 0.
     """
 
     codec: int
+    rows: int
     values: int
     unpacked: int
     start: int
     stop: int
     offset_index: Span | None
     column_index: Span | None
+    repeated: int = 0
 
     @staticmethod
-    def of(slots: Sequence[int], size: int) -> Chunk | None:
+    def of(slots: Sequence[int], size: int, rows: int, repeated: int = 0) -> Chunk | None:
         """Return the chunk of a footer's slots; None if they contradict each other.
 
         Args:
             slots: Slots of `page_slots_of`, `WIDTH` of them.
             size: The size of the file, in bytes.
+            rows: The number of rows.
+            repeated: The greatest repetition level; 0 means that each row has one value.
         """
         bits, codec, values, unpacked, data, dictionary, nbytes = _described_by(slots)
         # Old writers set the dictionary's offset to 0.
         start = dictionary if bits >> layout.DICTIONARY & 1 and 0 < dictionary < data else data
         stop = start + nbytes
-        if not (4 <= start < stop <= size and values >= 0 and 0 <= unpacked < 1 << 47):
+        if not (4 <= start < stop <= size and rows >= 0 and 0 <= unpacked < 1 << 47):
+            return None
+        if values < rows or (values > rows and not repeated):
             return None
         offsets = _span(slots, layout.OFFSET_INDEX, layout.OFFSET_INDEX_SIZE, size)
         columns = _span(slots, layout.COLUMN_INDEX, layout.COLUMN_INDEX_SIZE, size)
-        return Chunk(codec, values, unpacked, start, stop, offsets, columns)
+        repeated = repeated if values > rows else 0
+        return Chunk(codec, rows, values, unpacked, start, stop, offsets, columns, repeated)
 
     @property
     def nbytes(self) -> int:
@@ -89,9 +98,9 @@ class Chunk(NamedTuple):
         Args:
             data: The bytes of the chunk; None if they were not read yet.
         """
-        codec, values, unpacked, start, stop, _, _ = self
+        codec, rows, values, unpacked, start, stop = self[:6]
         known = None if data is None else (start, data)
-        return ChunkPart(codec, values, unpacked, ((start, stop),), False, known)
+        return ChunkPart(codec, rows, values, unpacked, ((start, stop),), False, known)
 
 
 def _span(slots: Sequence[int], offset: int, length: int, size: int) -> Span | None:
@@ -113,6 +122,7 @@ class Pages:
             None if they were not read. Their bounds are positions in `data`.
         data: The bytes that hold the headers.
         chunk: All bytes of the chunk, if they were read.
+        repeated, codec: As of the chunk.
     """
 
     dictionary: Span | None
@@ -122,6 +132,8 @@ class Pages:
     headers: Ints | None = None
     data: bytes | memoryview = b""
     chunk: memoryview | None = None
+    repeated: int = 0
+    codec: int = 0
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -184,7 +196,9 @@ class Pages:
 
 
 def pages_of(chunk: Chunk, ranges: Ranges, *, judged: bool = False) -> Pages | None:
-    """Return the pages of a flat column chunk; None if they cannot be found.
+    """Return the pages of a column chunk; None if they cannot be found.
+
+    Without an offset index, the headers of version 1 do not tell the rows of lists and maps.
 
     Args:
         chunk: The chunk.
@@ -197,7 +211,8 @@ def pages_of(chunk: Chunk, ranges: Ranges, *, judged: bool = False) -> Pages | N
     if chunk.offset_index is not None:
         (data,) = ranges.read([chunk.offset_index])
         return _from_index(chunk, data)
-    if chunk.nbytes <= (JUDGED_CHUNK if judged else SMALL_CHUNK) or not ranges.local:
+    largest = JUDGED_CHUNK if judged else SMALL_CHUNK
+    if not ranges.local or (chunk.nbytes <= largest and not chunk.repeated):
         (data,) = ranges.read([(chunk.start, chunk.stop)])
         headers = layout.headers_of(np.frombuffer(data, np.uint8), chunk.values)
         pages = None if headers is None else _from_headers(chunk, headers, chunk.start, data)
@@ -211,7 +226,17 @@ def _from_index(chunk: Chunk, data: memoryview) -> Pages | None:
         return None
     starts, sizes, rows = (found[:, i] for i in (layout.OFFSET, layout.SIZE, layout.FIRST_ROW))
     dictionary = (chunk.start, int(starts[0])) if starts[0] > chunk.start else None
-    return _checked(chunk, Pages(dictionary, starts, starts + sizes, np.append(rows, chunk.values)))
+    return _checked(
+        chunk,
+        Pages(
+            dictionary,
+            starts,
+            starts + sizes,
+            np.append(rows, chunk.rows),
+            repeated=chunk.repeated,
+            codec=chunk.codec,
+        ),
+    )
 
 
 def _from_headers(
@@ -234,8 +259,20 @@ def _of_headers(
             return None
         dictionary = (int(starts[0]), int(stops[0]))
     headers = headers[of_data]
-    rows = np.cumsum(np.append(0, headers[:, at.PAGE_VALUES]))
-    return _checked(chunk, Pages(dictionary, starts[of_data], stops[of_data], rows, headers, data))
+    if chunk.repeated and (headers[:, at.TYPE] != at.DATA_PAGE_V2).any():
+        return None
+    counts = headers[:, at.PAGE_ROWS if chunk.repeated else at.PAGE_VALUES]
+    pages = Pages(
+        dictionary,
+        starts[of_data],
+        stops[of_data],
+        np.cumsum(np.append(0, counts)),
+        headers,
+        data,
+        repeated=chunk.repeated,
+        codec=chunk.codec,
+    )
+    return _checked(chunk, pages)
 
 
 def _from_file(chunk: Chunk, ranges: Ranges) -> Pages | None:
@@ -248,6 +285,8 @@ def _from_file(chunk: Chunk, ranges: Ranges) -> Pages | None:
         if header is None:
             return None
         slots, data = header
+        if chunk.repeated and slots.item(at.TYPE) == at.DATA_PAGE:
+            return None
         found.append(slots)
         starts.append(at_byte)
         pieces.append(data)
@@ -302,7 +341,7 @@ def _checked(chunk: Chunk, pages: Pages) -> Pages | None:
     ok = (
         len(pages) > 0
         and pages.rows[0] == 0
-        and pages.rows[-1] == chunk.values
+        and pages.rows[-1] == chunk.rows
         and (np.diff(pages.rows) > 0).all()
         and pages.starts[0] >= (chunk.start if pages.dictionary is None else pages.dictionary[1])
         and (pages.stops > pages.starts).all()
@@ -319,10 +358,15 @@ def part_of(chunk: Chunk, pages: Pages, chosen: Ints) -> ChunkPart:
         pages: Its pages.
         chosen: The numbers of the pages, ascending.
     """
-    values = int((pages.rows[chosen + 1] - pages.rows[chosen]).sum())
+    rows = values = int((pages.rows[chosen + 1] - pages.rows[chosen]).sum())
+    if pages.repeated:
+        # An offset index does not tell how many values pages have; readers stop at the last page.
+        values = chunk.values
+        if pages.headers is not None:
+            values = int(pages.headers[chosen, at.PAGE_VALUES].sum())
     spans = pages.spans(chosen)
     nbytes = sum(stop - start for start, stop in spans)
     unpacked = max(nbytes, chunk.unpacked * nbytes // max(chunk.nbytes, 1))
     known = None if pages.chunk is None else (chunk.start, pages.chunk)
     dictionary = pages.dictionary_of(chosen) is not None
-    return ChunkPart(chunk.codec, values, unpacked, spans, dictionary, known)
+    return ChunkPart(chunk.codec, rows, values, unpacked, spans, dictionary, known)

@@ -39,8 +39,7 @@ SPARSE: Final = 64
 # Chunks of fewer rows than this, on average, are joined: Polars takes 20 us to hand over each, and
 # joins and filters take 0.5 ms for each batch.
 FEW_ROWS: Final = 1 << 14
-# From this many bytes on, Arrow decodes INT96 columns on several threads, as Polars decodes the
-# other columns.
+# From this many bytes on, Arrow decodes columns that only Arrow decodes on several threads.
 PARALLEL_BYTES: Final = 1 << 22
 _decoded = 0
 
@@ -164,7 +163,8 @@ def _by_arrow(file: PageFile, dictionaries: Collection[str]) -> pa.Table:
 
     whole = opened(None)
     parts = min(threads(), whole.num_row_groups)
-    if not file.int96 or parts < 2 or file.unpacked < PARALLEL_BYTES:
+    by_arrow_alone = file.int96 or file.nested
+    if not by_arrow_alone or parts < 2 or file.unpacked < PARALLEL_BYTES:
         return whole.read(list(file.names), use_threads=False)
     edges = [whole.num_row_groups * i // parts for i in range(parts + 1)]
     with ContextPool(parts, "skipstone-decode") as pool:

@@ -1,21 +1,22 @@
-"""Find the columns that can be read by pages: flat columns of types on which decoders agree."""
+"""Find the flat columns that can be read by pages: those of types on which decoders agree."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from skipstone.bindings.tables.parquet import thrift_writer as t
+from skipstone.ir.node import Path
 
 if TYPE_CHECKING:
     from skipstone.bindings.tables.parquet.heads import Head
 
-REQUIRED, OPTIONAL = 0, 1
+REQUIRED, OPTIONAL, REPEATED = range(3)
 # Parquet's types by name, with their numbers.
 PHYSICAL: Final = {
     "BOOLEAN": 0, "INT32": 1, "INT64": 2, "INT96": 3, "FLOAT": 4, "DOUBLE": 5,
@@ -25,6 +26,8 @@ UNITS: Final = {"milliseconds": ("ms", 1), "microseconds": ("us", 2), "nanosecon
 # Fields of a SchemaElement.
 TYPE, LENGTH, REPETITION, NAME, CHILDREN, CONVERTED, SCALE, PRECISION, _, LOGICAL = range(1, 11)
 UTF8, DECIMAL, DATE = 0, 5, 6  # converted types
+INNER: Final = "inner"  # the name of each level within a column
+BETWEEN: Final = "\1"  # between the names of a path that is a key
 CLOCK, STAMP = 7, 8  # logical types: TIME, TIMESTAMP
 # Integers: (signed, bits) -> type, converted type.
 INTEGERS: Final = {
@@ -43,19 +46,35 @@ PLAIN: Final = {
 
 
 class LeafType(NamedTuple):
-    """The type of a flat column, as a file in memory declares it.
+    """The type of a Parquet column, as a file in memory declares it.
 
     Attributes:
         position: Its position among the Parquet columns of the file.
         element: The fields of its SchemaElement, without its name, in the compact protocol.
-        arrow: The Arrow type that it is decoded to.
+        arrow: The Arrow type that it is decoded to, without the levels above it.
         physical: Parquet's number of its type.
+        above: The same fields of the structs, lists and maps around it, outermost first. Each has
+            one child.
+        repeated: How many of them are lists or maps.
     """
 
     position: int
     element: t.Fields
     arrow: pa.DataType
     physical: int
+    above: tuple[t.Fields, ...] = ()
+    repeated: int = 0
+
+    @property
+    def inner(self) -> tuple[str, ...]:
+        """The names of the levels below the outermost one."""
+        return (INNER,) * len(self.above)
+
+    def elements(self, name: str) -> Iterator[t.Fields]:
+        """Yield the SchemaElements of a column of a name, outermost first."""
+        for fields in (*self.above, self.element):
+            yield {**fields, NAME: t.binary(name.encode())}
+            name = INNER
 
     @property
     def is_int96(self) -> bool:
@@ -64,6 +83,16 @@ class LeafType(NamedTuple):
         Polars reads them in nanoseconds, in which the year 3000 overflows to 1830.
         """
         return self.physical == PHYSICAL["INT96"]
+
+
+def key_of(path: Path) -> str:
+    """Return the key of a Parquet column among those of a row group; a flat one's is its name."""
+    return BETWEEN.join(path)
+
+
+def path_of(key: str) -> Path:
+    """Return the path of a Parquet column from its key."""
+    return tuple(key.split(BETWEEN))
 
 
 def leaf_types(metadata: pq.FileMetaData, columns: pa.Schema) -> dict[str, LeafType]:
@@ -88,23 +117,38 @@ def leaf_types(metadata: pq.FileMetaData, columns: pa.Schema) -> dict[str, LeafT
     out = {}
     for field in columns:
         at = by_path.get(field.name, [])
-        if len(at) != 1 or counts[field.name] > 1 or pa.types.is_nested(field.type):
+        is_nested = pa.types.is_nested(field.type)
+        if len(at) != 1 or counts[field.name] > 1 or is_nested or BETWEEN in field.name:
             continue
         leaf = leaves[at[0]]
         if leaf.max_repetition_level or leaf.max_definition_level > 1:
             continue
-        known = _known_type(leaf)
-        if known is not None and _same(known[0], field.type):
-            arrow, fields = known
-            nullable = OPTIONAL if leaf.max_definition_level else REQUIRED
-            element: t.Fields = {
-                TYPE: t.i32(PHYSICAL[leaf.physical_type]),
-                REPETITION: t.i32(nullable),
-            }
-            out[field.name] = LeafType(
-                at[0], {**element, **fields}, arrow, PHYSICAL[leaf.physical_type]
-            )
+        known = leaf_type(leaf, at[0], field.type, nullable=bool(leaf.max_definition_level))
+        if known is not None:
+            out[field.name] = known
     return out
+
+
+def leaf_type(
+    leaf: Any, position: int, arrow_type: pa.DataType, *, nullable: bool
+) -> LeafType | None:
+    """Return the type of a Parquet column, without the levels above it; None if it is rare.
+
+    Args:
+        leaf: pyarrow's ColumnSchema.
+        position: Its position among the Parquet columns.
+        arrow_type: The type that Arrow reads it as.
+        nullable: True if it is OPTIONAL.
+    """
+    known = _known_type(leaf)
+    if known is None or not _same(known[0], arrow_type):
+        return None
+    arrow, fields = known
+    element: t.Fields = {
+        TYPE: t.i32(PHYSICAL[leaf.physical_type]),
+        REPETITION: t.i32(OPTIONAL if nullable else REQUIRED),
+    }
+    return LeafType(position, {**element, **fields}, arrow, PHYSICAL[leaf.physical_type])
 
 
 def leaves_among(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Final
 
 import numpy as np
 
@@ -23,10 +24,11 @@ from skipstone.kernels.decode import page_layout as layout
 # Limits for reading headers in order to leave out a dictionary page: the fewest bytes of that page,
 # and the most headers.
 MIN_DICTIONARY, MAX_HEADERS = 1 << 15, 16
+MANY: Final = 1 << 62  # more values than pages can have
 
 
 def is_as_listed(pages: Pages, chosen: Ints, data: memoryview) -> bool:
-    """Return True if the headers of pages agree with the offset index that listed them.
+    """Return True if pages agree with the offset index that listed them.
 
     Args:
         pages: The pages of the chunk.
@@ -35,11 +37,13 @@ def is_as_listed(pages: Pages, chosen: Ints, data: memoryview) -> bool:
     """
     rows = pages.rows[chosen + 1] - pages.rows[chosen]
     sizes = (pages.stops - pages.starts)[chosen]
-    headers = layout.headers_of(np.frombuffer(data, np.uint8), int(rows.sum()))
+    values = MANY if pages.repeated else int(rows.sum())
+    headers = layout.headers_of(np.frombuffer(data, np.uint8), values)
     if headers is None:
         return False
-    if pages.dictionary is not None:
-        start, stop = pages.dictionary
+    dictionary = pages.dictionary_of(chosen)
+    if dictionary is not None:
+        start, stop = dictionary
         if not len(headers) or headers[0, at.TYPE] != at.DICTIONARY_PAGE:
             return False
         sizes = np.append(stop - start, sizes)
@@ -47,27 +51,31 @@ def is_as_listed(pages: Pages, chosen: Ints, data: memoryview) -> bool:
     body = headers[:, layout.STOP] - headers[:, layout.START] + headers[:, at.BYTES]
     return bool(
         len(headers) == len(rows)
-        and (headers[:, at.PAGE_VALUES] == rows).all()
         and (body == sizes).all()
         and is_data(headers[len(rows) - len(chosen) :]).all()
+        and _have_rows(pages, data, headers, rows)
     )
 
 
 def header_spans(pages: Pages, chosen: Ints) -> list[Span]:
     """Return where the headers of pages lie, if they have their usual size.
 
+    Of lists and maps, these are the whole pages, whose rows are counted.
+
     Args:
         pages: The pages of a chunk.
         chosen: The numbers of the pages.
     """
+    if pages.repeated:
+        return list(zip(pages.starts[chosen].tolist(), pages.stops[chosen].tolist(), strict=True))
     stops = np.minimum(pages.starts[chosen] + HEADER_BYTES[0], pages.stops[chosen])
     return list(zip(pages.starts[chosen].tolist(), stops.tolist(), strict=True))
 
 
 def have_listed_headers(pages: Pages, chosen: Ints, ranges: Ranges) -> bool:
-    """Return True if the headers of pages agree with the offset index that listed them.
+    """Return True if pages agree with the offset index that listed them.
 
-    Only the headers are read.
+    Only the headers are read, but whole pages of lists and maps.
 
     Args:
         pages: The pages of a chunk, as an offset index lists them.
@@ -83,10 +91,33 @@ def have_listed_headers(pages: Pages, chosen: Ints, ranges: Ranges) -> bool:
         found = header_at(reader, ranges, start, stop)
         if found is None or not is_data(found[0][None]).all():
             return False
-        end, nbytes, values = found[0][[layout.STOP, at.BYTES, at.PAGE_VALUES]].tolist()
-        if start + end + nbytes != stop or values != pages.rows[i + 1] - pages.rows[i]:
+        end, nbytes = found[0][[layout.STOP, at.BYTES]].tolist()
+        rows = pages.rows[i + 1 : i + 2] - pages.rows[i]
+        data = ranges.read([(start, stop)])[0] if pages.repeated else memoryview(b"")
+        if start + end + nbytes != stop or not _have_rows(pages, data, found[0][None], rows):
             return False
     return True
+
+
+def _have_rows(pages: Pages, data: memoryview, headers: Ints, rows: Ints) -> bool:
+    """Return True if pages have as many rows as their offset index, or their headers, say.
+
+    Args:
+        pages: The pages of the chunk.
+        data: The bytes of the pages; only those of lists and maps are looked at.
+        headers: Their headers, shape (pages, any); one of a dictionary page may come first.
+        rows: The expected number of rows of each; of a dictionary page, that of its values.
+    """
+    if not pages.repeated:
+        return bool((headers[:, at.PAGE_VALUES] == rows).all())
+    from skipstone.bindings.tables.parquet.pages.nested.page_rows import rows_in_page
+
+    array = np.frombuffer(data, np.uint8)
+    return all(
+        rows_in_page(array, header, pages.codec, pages.repeated) == expected
+        for header, expected in zip(headers, rows.tolist(), strict=True)
+        if header[at.TYPE] != at.DICTIONARY_PAGE
+    )
 
 
 def without_dictionary(pages: Pages, chosen: Ints, ranges: Ranges) -> Pages:
@@ -122,7 +153,7 @@ def ends_as_listed(pages: Pages, ranges: Ranges) -> bool:
     If an index shifts the rows of all pages from some page on, only that page and the last one show
     it.
     """
-    if pages.headers is not None or len(pages) < 2:
+    if (pages.headers is not None and not pages.repeated) or len(pages) < 2:
         return True
     return have_listed_headers(pages, pages.last, ranges)
 

@@ -290,7 +290,8 @@ def pages_to_read(windows: Sequence[Window], name: str, candidates: Mask) -> tup
         return g.whole(name)
     pages = without_dictionary(pages, chosen, g.ranges)
     rows = zip(pages.rows[chosen].tolist(), pages.rows[chosen + 1].tolist(), strict=True)
-    listed = None if pages.headers is not None else (pages, chosen)
+    trusted = pages.headers is not None and not pages.repeated
+    listed = None if trusted else (pages, chosen)
     return (g.ranges, part_of(chunk, pages, chosen), listed), list(rows)
 
 
@@ -309,7 +310,7 @@ def is_one_page(chunk: Chunk) -> bool:
 
 def needed_share(chunk: Chunk, candidates: Mask) -> float:
     """Return the share of pages that seem to hold a candidate row, judged by their usual size."""
-    rows = min(PAGE_ROWS, PAGE_BYTES * chunk.values // max(chunk.unpacked, 1) + 1)
+    rows = min(PAGE_ROWS, PAGE_BYTES * chunk.rows // max(chunk.unpacked, 1) + 1)
     pages = len(candidates) // rows
     if not pages:
         return 1.0

@@ -50,7 +50,8 @@ class ChunkPart(NamedTuple):
 
     Attributes:
         codec: Parquet's number of the compression.
-        values: The number of values in the data pages, NULLs included.
+        rows: The number of rows in the data pages.
+        values: The number of values in the data pages, NULLs included; of lists and maps, at most.
         unpacked: The approximate number of bytes after decompression.
         spans: Where the pages lie with their headers; the dictionary page comes first.
         dictionary: True if the first span is a dictionary page and nothing else.
@@ -58,6 +59,7 @@ class ChunkPart(NamedTuple):
     """
 
     codec: int
+    rows: int
     values: int
     unpacked: int
     spans: Sequence[Span]
@@ -74,7 +76,7 @@ class ChunkPart(NamedTuple):
 
 
 class GroupPart(NamedTuple):
-    """Parts of the column chunks of one row group, with the same number of values each.
+    """Parts of the column chunks of one row group, with the same number of rows each.
 
     Attributes:
         ranges: Reads the file.
@@ -97,6 +99,7 @@ class PageFile(NamedTuple):
         mask: The name of a further column that is true for the rows to return; None means all rows.
         keep: That mask, shape (rows,).
         int96: The columns of type INT96.
+        nested: True if some columns are nested; only Arrow decodes those.
     """
 
     data: bytes
@@ -106,6 +109,7 @@ class PageFile(NamedTuple):
     mask: str | None
     keep: Mask | None
     int96: frozenset[str]
+    nested: bool
 
     def view(self, group: int, column: int) -> memoryview:
         """Return the bytes of the pages of a column, given by its number, in a row group."""
@@ -149,6 +153,7 @@ def read_pages(
             mask,
             keep,
             frozenset(name for name, leaf in columns if leaf.is_int96),
+            any(leaf.above for _, leaf in columns),
         )
 
 
@@ -199,7 +204,7 @@ def _mask_pages(keep: Mask, groups: Sequence[GroupPart]) -> list[bytes]:
     """Return a page of BOOLEAN values for each row group."""
     out, done = [], 0
     for group in groups:
-        n = group.parts[0].values
+        n = group.parts[0].rows
         body = np.packbits(keep[done : done + n], bitorder="little").tobytes()
         out.append(_mask_header(n, len(body)) + body)
         done += n
@@ -233,31 +238,33 @@ def _end(
     row_groups: list[bytes] = []
     starts, at_mask = iter(edges), edges[-1]
     for i, group in enumerate(groups):
-        values = group.parts[0].values
+        rows = group.parts[0].rows
         chunks = [
-            _chunk(_metadata_of(name, leaf.physical, part.codec), part, at)
+            _chunk(_metadata_of((name, *leaf.inner), leaf.physical, part.codec), part, at)
             for (name, leaf), part, at in zip(columns, group.parts, starts, strict=False)
         ]
         if mask is not None:
             nbytes = len(masks[i])
-            page = ChunkPart(UNCOMPRESSED, values, nbytes, [(0, nbytes)])
-            chunks.append(_chunk(_metadata_of(mask, BOOLEAN, page.codec), page, at_mask))
+            page = ChunkPart(UNCOMPRESSED, rows, rows, nbytes, [(0, nbytes)])
+            chunks.append(_chunk(_metadata_of((mask,), BOOLEAN, page.codec), page, at_mask))
             at_mask += nbytes
         unpacked = sum(part.unpacked for part in group.parts)
         head = CHUNKS + t.list_head(STRUCT, len(chunks))
         row_groups.append(
-            b"".join((head, *chunks, NEXT, t.zigzag(unpacked), NEXT, t.zigzag(values), END))
+            b"".join((head, *chunks, NEXT, t.zigzag(unpacked), NEXT, t.zigzag(rows), END))
         )
-    elements = [dict(leaf.element) | {NAME: t.binary(name.encode())} for name, leaf in columns]
+    elements = [element for name, leaf in columns for element in leaf.elements(name)]
+    top = len(columns)
     if mask is not None:
         required = {TYPE: t.i32(BOOLEAN), REPETITION: t.i32(REQUIRED)}
         elements.append(required | {NAME: t.binary(mask.encode())})
-    root: t.Fields = {NAME: t.binary(b"schema"), CHILDREN: t.i32(len(elements))}
+        top += 1
+    root: t.Fields = {NAME: t.binary(b"schema"), CHILDREN: t.i32(top)}
     footer = t.write_struct(
         {
             1: t.i32(2),
             2: t.structures([root, *elements]),
-            3: t.i64(sum(g.parts[0].values for g in groups)),
+            3: t.i64(sum(g.parts[0].rows for g in groups)),
             4: t.structures(row_groups),
         }
     )
@@ -265,13 +272,13 @@ def _end(
 
 
 @functools.lru_cache(maxsize=1 << 13)
-def _metadata_of(name: str, physical: int, codec: int) -> bytes:
+def _metadata_of(path: tuple[str, ...], physical: int, codec: int) -> bytes:
     """Return the first fields of a chunk's metadata."""
     return t.write_struct(
         {
             1: t.i32(physical),
             2: t.numbers(ENCODINGS),
-            3: t.texts([name.encode()]),
+            3: t.texts([name.encode() for name in path]),
             4: t.i32(codec),
         }
     )

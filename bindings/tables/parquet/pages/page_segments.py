@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -11,7 +11,7 @@ import pyarrow as pa
 from skipstone.bindings.predicates.predicate import PruningPredicate
 from skipstone.bindings.tables.parquet.heads import Head
 from skipstone.bindings.tables.parquet.pages.chunk_pages import pages_of
-from skipstone.bindings.tables.parquet.pages.leaf_types import LeafType
+from skipstone.bindings.tables.parquet.pages.leaf_types import LeafType, key_of, path_of
 from skipstone.bindings.tables.parquet.pages.page_checks import ends_as_listed, header_spans
 from skipstone.bindings.tables.parquet.pages.page_choice import (
     MAX_AHEAD,
@@ -29,8 +29,8 @@ from skipstone.bindings.tables.parquet.pages.page_statistics import (
 )
 from skipstone.bindings.tables.parquet.pages.ranges import Span
 from skipstone.bindings.tables.parquet.pages.windows import windows_of
-from skipstone.ir.node import columns_of
-from skipstone.ir.types import leaves_of
+from skipstone.ir.node import Path, columns_of, parts_of
+from skipstone.ir.types import Leaf, leaves_of
 from skipstone.kernels.run.lru_cache import LruCache
 from skipstone.kernels.run.pool import map_requests
 
@@ -54,7 +54,7 @@ def judge_windows(
         windows: All rows of each row group.
         predicate: The condition.
         head: The part of the footer that the files share.
-        leaves: Table column -> its type in the files.
+        leaves: The key of a Parquet column (`key_of`) -> its type in the files.
         ahead: True if the pages of what is left are read next: they may be read now.
 
     Raises:
@@ -73,9 +73,11 @@ def _judged(
     leaves: Mapping[str, LeafType],
 ) -> list[Window]:
     """Return what page statistics leave of windows, if offset indexes are right."""
-    paths = columns_of(predicate.node)
-    stored = [path[0] for path in paths if len(path) == 1 and path[0] in leaves]
-    names = [name for name in stored if not leaves[name].is_int96]  # INT96 has no bounds
+    names = [
+        key
+        for key in tested_keys(predicate, leaves)
+        if all(_can_find_pages(w.group, key, leaves[key]) for w in windows)
+    ]
     segments = _segments_in(windows, predicate.schema, names, head, leaves)
     if segments is None:
         return windows
@@ -90,6 +92,31 @@ def _judged(
         ]
         done += count
     return left
+
+
+def tested_keys(predicate: PruningPredicate, leaves: Mapping[str, LeafType]) -> list[str]:
+    """Return the keys of the Parquet columns that a condition tests, and that have bounds.
+
+    Those of a list or map are its elements, their fields, or its keys and values.
+    """
+    known = leaves_of(predicate.schema)
+    keys: dict[str, None] = {}
+    for path in columns_of(predicate.node):
+        parts = parts_of(known[path].dtype) if path in known else ()
+        keys |= dict.fromkeys(key_of((*path, *part)) for part in (parts or [()]))
+    return [key for key in keys if key in leaves and not leaves[key].is_int96]
+
+
+def _can_find_pages(g: RowGroup, key: str, leaf: LeafType) -> bool:
+    """Return True if the pages of a Parquet column may be found.
+
+    Of nested columns, pages of remote files are found by offset indexes alone: without one, the
+    whole chunk would be read here, and again if most pages are needed.
+    """
+    if not leaf.above:
+        return True
+    chunk = g.chunks.get(key)  # it may contradict its footer
+    return chunk is not None and (g.ranges.local or chunk.offset_index is not None)
 
 
 def _are_as_listed(windows: Sequence[Window], ahead: Sequence[Window]) -> bool:
@@ -176,9 +203,9 @@ def _segments_in(
     Args:
         windows: All rows of each row group.
         schema: The table's columns.
-        names: The columns of the condition that the files have.
+        names: The keys of the Parquet columns that the condition tests.
         head: The part of the footer that the files share.
-        leaves: Table column -> its type in the files.
+        leaves: Key -> type in the files.
 
     Returns:
         The ranges; None if no page statistics are known.
@@ -189,7 +216,8 @@ def _segments_in(
     groups, dtypes = [w.group for w in windows], leaves_of(schema)
     key = (
         schema,
-        tuple(dtypes[(name,)] for name in names),  # schemas are equal whatever their metadata
+        # Schemas are equal whatever their metadata.
+        tuple(leaf for name in names for leaf in _leaves_above(path_of(name), dtypes)),
         head.orders,
         *((g.ranges.identity, g.number, *(g.chunks[name] for name in names)) for g in groups),
     )
@@ -209,6 +237,13 @@ def _segments_in(
     if known:
         _recent.put(key, segments, len(segments.starts) * (1 + len(names)) * SEGMENT_NBYTES)
     return segments
+
+
+def _leaves_above(path: Path, leaves: Mapping[Path, Leaf]) -> Iterator[Leaf]:
+    """Yield the leaves of a schema that are a column, or the structs, lists and maps around it."""
+    for n in range(1, len(path) + 1):
+        if path[:n] in leaves:
+            yield leaves[path[:n]]
 
 
 def _bounds(

@@ -22,11 +22,12 @@ from skipstone.bindings.tables.parquet.encodings import Encoding, encoding_of
 from skipstone.bindings.tables.parquet.footer import ParsedFooter
 from skipstone.bindings.tables.parquet.heads import Head, physical_type_of
 from skipstone.bindings.tables.parquet.pages.chunk_pages import Chunk, Pages
+from skipstone.bindings.tables.parquet.pages.leaf_types import path_of
 from skipstone.bindings.tables.parquet.pages.ranges import Ranges
 from skipstone.bindings.tables.parquet.thrift import ThriftError, read_struct
 from skipstone.ir import compute as pc
-from skipstone.ir.arrow import arrow_of, booleans_of, int64_of
-from skipstone.ir.node import Path
+from skipstone.ir.arrow import arrow_of, booleans_of, int64_of, type_at
+from skipstone.ir.node import Path, is_part
 from skipstone.ir.types import is_text
 from skipstone.kernels.decode import footer_loops as at
 from skipstone.kernels.decode.arrays import distinct
@@ -170,7 +171,7 @@ def segments_of(
     Args:
         schema: The table's columns.
         head: The part of the footer that concerns the whole file.
-        positions: Table column -> its position among the Parquet columns.
+        positions: The key of a Parquet column -> its position.
         groups: For each row group its rows, and the page statistics of columns.
     """
     edges, firsts = [], np.cumsum([0, *(rows for rows, _ in groups)])
@@ -179,9 +180,10 @@ def segments_of(
         edges.append(distinct(np.concatenate([[0, rows], *inner]))[:-1] + first)
     starts = np.concatenate(edges) if edges else np.zeros(0, np.int64)
     stops = np.append(starts[1:], firsts[-1])[: len(starts)]
-    columns: dict[Path, ColumnStatistics] = {}
+    columns = _Columns()
     for name, position in positions.items():
-        arrow_type = schema.field(name).type
+        path = path_of(name)
+        arrow_type = type_at(schema, path)
         encoding = encoding_of(head, position, arrow_type)
         pages = [
             (b, first)
@@ -190,7 +192,9 @@ def segments_of(
         ]
         if pages and encoding is not None:
             decoder = _Decoder(head, position, arrow_type, encoding)
-            columns[(name,)] = _statistics_of(decoder, pages, starts)
+            found = _statistics_of(decoder, pages, starts)
+            # The NULLs that are counted among elements include empty and missing lists.
+            columns[path] = ColumnStatistics(found.min, found.max) if is_part(path) else found
     rows_of_each = arrow_of(stops - starts)
     return Segments(
         starts,
@@ -198,6 +202,12 @@ def segments_of(
         [len(e) for e in edges],
         Statistics(schema, len(starts), columns, row_count=rows_of_each, counts_parents=True),
     )
+
+
+class _Columns(dict[Path, ColumnStatistics]):
+    """Path -> statistics, also of the elements of arrays, and the keys and values of maps."""
+
+    bounds_elements = True
 
 
 class _Decoder(NamedTuple):

@@ -14,20 +14,21 @@ import numpy as np
 import pyarrow as pa
 
 from skipstone.bindings.plans.pages import FilePages
+from skipstone.bindings.predicates.predicate import PruningPredicate
 from skipstone.bindings.tables.files import Ints
 from skipstone.bindings.tables.parquet.footer import ParsedFooter
 from skipstone.bindings.tables.parquet.heads import Heads, common_head
 from skipstone.bindings.tables.parquet.pages.chunk_pages import Pages
+from skipstone.bindings.tables.parquet.pages.file_read import FileRead, nested_in, row_groups_of
 from skipstone.bindings.tables.parquet.pages.leaf_types import LeafType
 from skipstone.bindings.tables.parquet.pages.page_checks import have_listed_headers, header_spans
 from skipstone.bindings.tables.parquet.pages.page_choice import RowGroup, Window, look_up
+from skipstone.bindings.tables.parquet.pages.page_segments import tested_keys
 from skipstone.bindings.tables.parquet.pages.read_pages import (
     UNREADABLE,
-    FileRead,
     Open,
     Task,
     predicate_of,
-    row_groups_of,
 )
 from skipstone.bindings.tables.parquet.pages.row_groups import PagedRowGroups
 from skipstone.bindings.tables.read import RowSelection
@@ -99,7 +100,8 @@ def judge_pages(
         return [_whole(file) for file in files]
     for file in files:
         file.parsed.locate_pages()
-    leaves = _leaves_of(files[0], fields)
+    predicate = predicate_of(condition, pa.schema(fields))
+    leaves = _leaves_of(files[0], fields, predicate)
     each = [row_groups_of(file, leaves) if _is_open(file.parsed) else None for file in files]
     judged = [(f, groups) for f, groups in zip(files, each, strict=True) if groups is not None]
     for _, groups in judged:
@@ -110,7 +112,7 @@ def judge_pages(
         {f.name: f.type for f in fields},
         [g for _, groups in judged for g in groups],
     )
-    rows.prune(predicate_of(condition, pa.schema(fields)), None)
+    rows.prune(predicate, None)
     windows = {
         number: list(members)
         for number, members in itertools.groupby(rows.windows, lambda w: id(w.group))
@@ -131,11 +133,16 @@ def _is_open(parsed: ParsedFooter) -> bool:
     return not parsed.head.julian and parsed.page_locations is not None
 
 
-def _leaves_of(file: FileRead, fields: Sequence[pa.Field]) -> dict[str, LeafType]:
-    """Return the types of those columns of a file whose pages can be judged."""
+def _leaves_of(
+    file: FileRead, fields: Sequence[pa.Field], predicate: PruningPredicate
+) -> dict[str, LeafType]:
+    """Return the types of those Parquet columns of a file whose pages can be judged, by key."""
     types, names = file.parsed.head.leaf_types, file.own_names
-    found = {f.name: types.get(names.get(f.name, "")) for f in fields}
-    return {name: leaf for name, leaf in found.items() if leaf is not None and not leaf.is_int96}
+    leaves = {f.name: leaf for f in fields if (leaf := types.get(names.get(f.name, "")))}
+    nested = nested_in(file, fields)
+    if nested is not None:
+        leaves |= nested.tested
+    return {key: leaves[key] for key in tested_keys(predicate, leaves)}
 
 
 def _read_indexes(groups: Sequence[RowGroup]) -> None:

@@ -4,26 +4,24 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import itertools
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from types import MappingProxyType
-from typing import Final, NamedTuple, Protocol, TypeVar
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Final, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from skipstone.bindings.predicates.predicate import PruningPredicate
-from skipstone.bindings.tables.parquet.footer import ParsedFooter, locate_pages_together
+from skipstone.bindings.tables.parquet.footer import locate_pages_together
 from skipstone.bindings.tables.parquet.heads import Heads, common_head
-from skipstone.bindings.tables.parquet.pages.chunk_pages import Chunk
 from skipstone.bindings.tables.parquet.pages.decoders import FEW_ROWS
+from skipstone.bindings.tables.parquet.pages.file_read import FileRead, nested_in, row_groups_of
 from skipstone.bindings.tables.parquet.pages.filtering import (
     filtered_by_decoder,
     keep_matching,
     read_ahead,
 )
 from skipstone.bindings.tables.parquet.pages.known_rows import KnownRows, may_be_kept
-from skipstone.bindings.tables.parquet.pages.leaf_types import LeafType, leaves_among
+from skipstone.bindings.tables.parquet.pages.leaf_types import leaves_among
 from skipstone.bindings.tables.parquet.pages.page_choice import (
     RowGroup,
     count_by_window,
@@ -31,10 +29,8 @@ from skipstone.bindings.tables.parquet.pages.page_choice import (
     in_parts,
     windows_over,
 )
-from skipstone.bindings.tables.parquet.pages.ranges import Ranges
 from skipstone.bindings.tables.parquet.pages.row_groups import PagedRowGroups
 from skipstone.bindings.tables.read import BATCH_ROWS, RowSelection
-from skipstone.bindings.tables.row_ranges import RowRanges
 from skipstone.ir.errors import UnsupportedForm
 from skipstone.ir.node import Node, columns_of
 from skipstone.ir.session import Session
@@ -48,50 +44,6 @@ FEW_LIMITS: Final = 8
 LOCAL_PART, REMOTE_PART = 1 << 16, 1 << 18
 # Errors of files that cannot be read by pages.
 UNREADABLE: Final = (OSError, pa.ArrowException, ValueError, IndexError)
-
-
-class FileRead(NamedTuple):
-    """Row groups of an open file to read.
-
-    Attributes:
-        path: The path, for messages.
-        parsed: The footer.
-        ranges: Reads the file.
-        groups: The numbers of the row groups; None means all.
-        own_names: Table column -> its name in the file, for those that the file has.
-        constants: The values of the other columns: partition values, defaults, NULLs.
-        convert: Converts a column that Arrow decoded to the table's column of a name.
-        deleted: The rows of the file that are deleted; None if there are none.
-        inner: Table column -> the parts of it that are needed, for structs that are needed only in
-            part.
-        tests_blooms: True if bloom filters may rule out row groups; False if planning has tested
-            them.
-    """
-
-    path: str
-    parsed: ParsedFooter
-    ranges: Ranges
-    groups: Sequence[int] | None
-    own_names: Mapping[str, str]
-    constants: Mapping[str, pa.Scalar]
-    convert: Callable[[str, pa.Array], pa.Array]
-    deleted: RowRanges | None = None
-    inner: Mapping[str, Sequence[str]] = MappingProxyType({})
-    tests_blooms: bool = False
-
-
-class MatchedColumns(NamedTuple):
-    """The columns of a table as files with one head have them.
-
-    Attributes:
-        own: Table column -> its name in the file.
-        missing: The table's columns that the file lacks, or that it holds as partition values.
-        convert: Converts a column that Arrow decoded to the table's column of a name.
-    """
-
-    own: Mapping[str, str]
-    missing: Sequence[str]
-    convert: Callable[[str, pa.Array], pa.Array]
 
 
 class FileTask(Protocol):
@@ -221,17 +173,18 @@ def read_files(
         return None
     leaves = leaves_among(fields, first.own_names, first.parsed.head)
     whole = {f.name for f in fields if f.name in first.own_names and f.name not in leaves}
+    nested = nested_in(first, fields) if whole else None
     groups: list[RowGroup] = []
     file_of: dict[int, int] = {}
     for i, file in enumerate(files):
-        own = row_groups_of(file, leaves)
+        own = row_groups_of(file, leaves, nested)
         if own is None:
             return None
         groups += own
         file_of |= {id(g): i for g in own}
     types = {f.name: f.type for f in fields}
     head = common_head([file.parsed.head for file in files])
-    rows = PagedRowGroups(head, leaves, types, groups, wanted.reader, whole)
+    rows = PagedRowGroups(head, leaves, types, groups, wanted.reader, whole, nested)
     found = None
     if wanted.predicate is not None and filtered:
         found = _filter(rows, groups, fields, wanted, wanted.predicate)
@@ -343,45 +296,6 @@ def _keep_first_matches(
     else:
         known.add(groups, rows.windows, mask)
     rows.candidates.keep(mask, None)
-
-
-def row_groups_of(file: FileRead, leaves: Mapping[str, LeafType]) -> list[RowGroup] | None:
-    """Return the row groups of a file; None if the footer contradicts itself about one of them."""
-    parsed, page_locations = file.parsed, file.parsed.page_locations
-    if page_locations is None:
-        return None
-    out, all_rows = [], parsed.rows.tolist()
-    firsts = None if file.deleted is None else list(itertools.accumulate(all_rows, initial=0))
-    positions = [leaf.position for leaf in leaves.values()]
-    for g in range(len(all_rows)) if file.groups is None else file.groups:
-        rows = all_rows[g]
-        chunks = {}
-        for name, slots in zip(leaves, page_locations[g, positions].tolist(), strict=True):
-            chunk = Chunk.of(slots, file.ranges.size)
-            if chunk is None or chunk.values != rows:
-                return None
-            chunks[name] = chunk
-        live = None
-        if file.deleted is not None and firsts is not None:
-            deleted = file.deleted.mask(firsts[g], rows)
-            live = ~deleted if deleted.any() else None
-        out.append(
-            RowGroup(
-                file.path,
-                file.ranges,
-                rows,
-                parsed,
-                g,
-                chunks,
-                file.constants,
-                live,
-                file.own_names,
-                file.convert,
-                file.inner,
-                file.tests_blooms and parsed.has_blooms,
-            )
-        )
-    return out
 
 
 @functools.lru_cache(maxsize=64)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
@@ -57,6 +57,9 @@ from skipstone.ir.node import Node
 from skipstone.kernels.pack.planes import Mask
 from skipstone.kernels.run.pool import map_requests, run_chunks
 
+if TYPE_CHECKING:
+    from skipstone.bindings.tables.parquet.pages.nested.nested_types import NestedColumns
+
 BYTE_ARRAY: Final = PHYSICAL["BYTE_ARRAY"]
 # The share of candidate rows below which decoders return only those.
 SPARSE: Final = 0.5
@@ -83,7 +86,8 @@ class PagedRowGroups:
         types: Table column -> its type in the table.
         groups: The row groups.
         reader: Decodes the pages.
-        whole: The columns that the files have, but that are not read by pages.
+        whole: The columns that the files have, but that are read whole.
+        nested: Those of them of which pages may be read.
 
     Attributes:
         leaves, types, reader, whole: As given.
@@ -97,9 +101,10 @@ class PagedRowGroups:
         groups: Sequence[RowGroup],
         reader: ReaderName = "auto",
         whole: Collection[str] = (),
+        nested: NestedColumns | None = None,
     ) -> None:
         self._head, self.leaves, self.types, self.reader = head, leaves, types, reader
-        self.whole = frozenset(whole)
+        self.whole, self._nested = frozenset(whole), nested
         self._read: dict[str, _Read] = {}
         self._windows = windows_over(groups)
         self._candidates: CandidateRows | None = None
@@ -185,7 +190,9 @@ class PagedRowGroups:
             windows: Windows over whole row groups.
             ahead: True if the pages of what is left are read next.
         """
-        return judge_windows(windows, predicate, self._head, self.leaves, ahead=ahead)
+        tested = {} if self._nested is None else self._nested.tested
+        leaves = {**self.leaves, **tested}
+        return judge_windows(windows, predicate, self._head, leaves, ahead=ahead)
 
     def filter(self, part: Conjunct) -> Mask | None:
         """Keep only the rows for which a conjunct is TRUE, or may raise an error.
@@ -315,21 +322,17 @@ class PagedRowGroups:
             is_coded_text = self.types[one.name] == TEXTS
             is_text = leaf.physical == BYTE_ARRAY and leaf.arrow == self.types[one.name]
             one.text = (is_coded_text or (text and is_text)) and not self._is_sparse
-            values = tuple(part.values for _, part, _ in one.parts)
-            key = one.name if one.text else (one.placement.key, values, leaf.is_int96)
+            rows = tuple(part.rows for _, part, _ in one.parts)
+            key = one.name if one.text else (one.placement.key, rows, leaf.is_int96)
             together.setdefault(key, []).append(one)
         self._decode(list(together.values()))
 
     def _fetch_whole(self, names: Sequence[str]) -> None:
-        from skipstone.bindings.tables.parquet.pages.whole_columns import read_whole
+        from skipstone.bindings.tables.parquet.pages.nested.nested_pages import read_columns
 
         schema = pa.schema([(name, self.types[name]) for name in names])
-        values = read_whole(self.candidate_groups(), schema)
-        if values.rows != self.candidates.count:
-            raise SourceError(
-                f"{self.path}: expected {self.candidates.count} rows, Arrow read {values.rows}"
-            )
-        for name in names:
+        found = read_columns(self.candidate_groups(), schema, self._nested, self.candidates)
+        for name, values in found.items():
             self._read[name] = _Read(values, self.candidates.positions)
 
     def _decode(self, wanted: Sequence[Sequence[WantedColumn]]) -> None:
@@ -390,6 +393,8 @@ class PagedRowGroups:
 
     def of(self, windows: Sequence[Window]) -> PagedRowGroups:
         """Return some ranges of rows as if nothing had been read."""
-        part = PagedRowGroups(self._head, self.leaves, self.types, (), self.reader, self.whole)
+        part = PagedRowGroups(
+            self._head, self.leaves, self.types, (), self.reader, self.whole, self._nested
+        )
         part._open(list(windows))
         return part

@@ -200,7 +200,7 @@ def _placement(
     decoded = 0
     for g, (part, page_rows) in zip(groups, chosen, strict=True):
         runs += runs_of(g.windows, page_rows, decoded, g.first)
-        decoded += part[1].values
+        decoded += part[1].rows
     return Placement.of(runs, decoded)
 
 

@@ -1,7 +1,7 @@
-"""Columns that are not read by pages: Arrow decodes them, row group by row group.
+"""Columns that are read whole: Arrow decodes them, row group by row group.
 
-These are nested columns, CHAR, times and days of old calendars, and rare types (leaf_types.py).
-Row groups without a candidate row are not read.
+These are CHAR, times and days of old calendars, rare types, and nested columns of which most pages
+are needed, or whose pages cannot be found. Row groups without a candidate row are not read.
 """
 
 from __future__ import annotations
