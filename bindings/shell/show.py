@@ -53,8 +53,8 @@ def _groups(plan: Plan) -> dict[str, Any]:
 def show_plan(plan: Plan, scanned: float, planned: float, files: bool) -> None:
     """Print a plan as a table, and if `files` the files to read."""
     size, unlisted = plan.sizes, plan.table.skipped_folders
-    if plan.predicate:
-        click.echo(plan.predicate.expr)
+    if asked := _asked(plan):
+        click.echo(asked)
     rows: list[tuple[str, int | None, int | None]] = [
         ("files", size.total.files, size.scan.files),
         *(
@@ -88,6 +88,17 @@ def show_plan(plan: Plan, scanned: float, planned: float, files: bool) -> None:
     if files:
         for path, groups in plan.row_groups.items():
             click.echo(f"{path}  row groups {groups}" if groups else path)
+
+
+def _asked(plan: Plan) -> str:
+    """Return what a plan is for, as after WHERE; "" if it is for all rows."""
+    limit = None if plan.cut is None else plan.cut.limit
+    parts = [
+        plan.predicate.expr if plan.predicate else "",
+        f"ORDER BY {', '.join(map(str, plan.order))}" if plan.order else "",
+        "" if limit is None else f"LIMIT {limit}",
+    ]
+    return " ".join(filter(None, parts))
 
 
 def show_paths(plan: Plan) -> None:

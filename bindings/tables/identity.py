@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 
 import pyarrow.fs as pafs
 
-from skipstone.bindings.statistics.store.settled import COARSE_STEP
+from skipstone.bindings.tables.settled import COARSE_STEP
 from skipstone.kernels.config import config
 
 # A file that changed this recently, in ns, may change again within one tick of the file system's

@@ -24,11 +24,11 @@ import pyarrow as pa
 from skipstone.bindings.statistics.store.folder import cache_folder
 from skipstone.bindings.statistics.store.layout import MALFORMED
 from skipstone.bindings.statistics.store.load import PackedFile
-from skipstone.bindings.statistics.store.settled import settled
 from skipstone.bindings.statistics.store.write import save_packed
 from skipstone.bindings.tables.delta.fields import fields_of
 from skipstone.bindings.tables.delta.log import LogLocation, SnapshotRequest, Stamp
 from skipstone.bindings.tables.delta.snapshot import METADATA, Snapshot, files_schema
+from skipstone.bindings.tables.settled import settled
 from skipstone.ir.errors import StatisticsError, describe_error
 from skipstone.kernels import logs
 
