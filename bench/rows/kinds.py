@@ -59,6 +59,9 @@ QUESTIONS: Final = {
     "return a struct, half of the rows": Asked(
         ("id", "s"), "x < 500000", lambda pl: pl.col("x") < 500_000
     ),
+    "nested columns of one row": Asked(
+        ("id", "items", "tags", "s"), "id = 1234567", lambda pl: pl.col("id") == 1_234_567
+    ),
     "filter by a struct's field": Asked(
         ("id",), "s.a < 1000", lambda pl: pl.col("s").struct.field("a") < 1000
     ),

@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 # Minimum bytes for which Polars beats Arrow: it takes 0.3 ms to start, but less for each value.
 POLARS_FROM: Final = 1 << 18
 # Once a process has decoded this many bytes, Polars is worth its import, which takes 60 to 190 ms.
-IMPORT_FROM: Final = 1 << 26
+IMPORT_FROM: Final = 1 << 28
 # Rows are gathered by position if at most one in `SPARSE` is kept.
 SPARSE: Final = 64
 # Chunks of fewer rows than this, on average, are joined: Polars takes 20 us to hand over each, and
 # joins and filters take 0.5 ms for each batch.
 FEW_ROWS: Final = 1 << 14
-# From this many bytes on, Arrow decodes columns that only Arrow decodes on several threads.
+# From this many bytes on, Arrow decodes several row groups on several threads.
 PARALLEL_BYTES: Final = 1 << 22
 _decoded = 0
 
@@ -163,8 +163,7 @@ def _by_arrow(file: PageFile, dictionaries: Collection[str]) -> pa.Table:
 
     whole = opened(None)
     parts = min(threads(), whole.num_row_groups)
-    by_arrow_alone = file.int96 or file.nested
-    if not by_arrow_alone or parts < 2 or file.unpacked < PARALLEL_BYTES:
+    if parts < 2 or file.unpacked < PARALLEL_BYTES:
         return whole.read(list(file.names), use_threads=False)
     edges = [whole.num_row_groups * i // parts for i in range(parts + 1)]
     with ContextPool(parts, "skipstone-decode") as pool:

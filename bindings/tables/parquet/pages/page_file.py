@@ -99,7 +99,6 @@ class PageFile(NamedTuple):
         mask: The name of a further column that is true for the rows to return; None means all rows.
         keep: That mask, shape (rows,).
         int96: The columns of type INT96.
-        nested: True if some columns are nested; only Arrow decodes those.
     """
 
     data: bytes
@@ -109,7 +108,6 @@ class PageFile(NamedTuple):
     mask: str | None
     keep: Mask | None
     int96: frozenset[str]
-    nested: bool
 
     def view(self, group: int, column: int) -> memoryview:
         """Return the bytes of the pages of a column, given by its number, in a row group."""
@@ -153,7 +151,6 @@ def read_pages(
             mask,
             keep,
             frozenset(name for name, leaf in columns if leaf.is_int96),
-            any(leaf.above for _, leaf in columns),
         )
 
 
