@@ -31,6 +31,7 @@ from skipstone.ir.functions.build import TRUTH, as_text, build, cast, truth
 from skipstone.ir.functions.spark_names import explain_function
 from skipstone.ir.like import decode
 from skipstone.ir.node import (
+    FIELD,
     TERMS,
     Name,
     Node,
@@ -289,26 +290,24 @@ class _Binder:
                 return char.as_value(self.scalar(n.args[0]))
             case Op.CALL if n.args and n.args[-1].op is Op.LAMBDA:
                 return self.higher(n)
-            case Op.CALL if (test := self.as_exists(n)) is not None:
-                return self.higher(test)
             case Op.CALL:
                 args = tuple(map(self.scalar, n.args))
                 if n.value == "string":
                     args = tuple(map(char.as_value, args))
-                return _naming_whole_form(build(str(n.value), args, self.session), n, args)
+                found = self.of_items(n, args) or build(str(n.value), args, self.session)
+                return _naming_whole_form(found, n, args)
         self.check_columns(n)
         if n.op is Op.UNKNOWN:
             return Node(n.op, (), n.value)
         return unknown(show(n), "the form is not understood")
 
-    def as_exists(self, n: Node) -> Node | None:
-        """Return `array_contains(items.sku, 'x')` as a test of structs; None for other calls."""
-        if n.value != "array_contains" or len(n.args) != 2:
+    def of_items(self, n: Node, args: tuple[Node, ...]) -> Node | None:
+        """Bind fields of items, and tests of arrays of structs; None for other calls."""
+        if len(args) != 2 or n.value not in (FIELD, "[]", "array_contains"):
             return None
-        from skipstone.ir.coercion.fields import as_exists
+        from skipstone.ir.coercion.fields import of_items
 
-        call = Node(n.op, (n.args[0], self.scalar(n.args[1])), n.value)
-        return as_exists(call, self.leaves, self.by_name, self.fold)
+        return of_items(n, args, self.leaves, self.session)
 
     def higher(self, n: Node) -> Node:
         """Bind a function that takes a lambda."""
@@ -321,10 +320,11 @@ class _Binder:
         from skipstone.ir.functions import lambda_calls
 
         try:
-            inner = _Binder(lambda_calls.parameters(name, lambda_, args), self.session, self.by)
+            leaves = lambda_calls.visible(name, lambda_, args, self.leaves)
+            inner = _Binder(leaves, self.session, self.by)
             of = inner.condition if name in lambda_calls.CONDITIONS else inner.scalar
-            body = of(lambda_.args[0])
-            return lambda_calls.call(name, args, body, lambda_calls.names_of(lambda_), self.session)
+            names = lambda_calls.names_of(lambda_)
+            return lambda_calls.call(name, args, of(lambda_.args[0]), names, self.session)
         except CannotJudge as e:
             return unknown(show(n), str(e))
 
@@ -353,8 +353,11 @@ class _Binder:
                 column = Node(Op.COLUMN, value=path, dtype=leaf.dtype)
                 return char.char_column(leaf, column, self.session) if leaf.char_length else column
             case []:
-                if (inside := self.unordered_parent(key)) is not None:
-                    return unknown(shown, f"{inside} allows null tests only")
+                if (parent := self.unordered_parent(key)) is not None:
+                    column = Node(Op.COLUMN, value=parent.path, dtype=parent.dtype)
+                    from skipstone.ir.coercion.fields import fields_of
+
+                    return fields_of(column, name.parts[len(parent.path) :], shown, self.session)
                 if len(key) == 1 and key[0].lower() in LITERAL_FUNCTIONS:
                     return unknown(shown, *explain_function(key[0].lower()))
                 raise unknown_column(shown, map(show_path, self.leaves), self.by)
@@ -365,14 +368,14 @@ class _Binder:
                     "Write case_sensitive=True to tell them apart."
                 )
 
-    def unordered_parent(self, key: Path) -> DType | None:
-        """Return the type of the list, map or other column that a path leads into, if any."""
+    def unordered_parent(self, key: Path) -> Leaf | None:
+        """Return the list, map or other column that a path leads into, if any."""
         deepest = min(len(key) - 1, max(map(len, self.leaves), default=0))
         for length in range(deepest, 0, -1):
             for path in self.by_name.get(key[:length], []):
                 dtype = self.leaves[path].dtype
                 if dtype.kind is Kind.OTHER and not dtype.name.startswith("struct"):
-                    return dtype
+                    return self.leaves[path]
         return None
 
 

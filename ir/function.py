@@ -15,7 +15,7 @@ import numpy as np
 
 from skipstone.ir.node import Node
 from skipstone.ir.session import CannotJudge, Session
-from skipstone.ir.types import DType
+from skipstone.ir.types import DType, Kind
 from skipstone.ir.values import Data, Values
 
 if TYPE_CHECKING:
@@ -78,6 +78,8 @@ class Function:
             many rows of text. An argument is large Arrow text, data, or a value that all rows
             share. None: `point` has to compute these rows.
         nested: Arguments may be arrays or maps.
+        items: Arrays may have any items, such as structs; rows are then computed in
+            `ir/evaluation/list_calls.py` only.
     """
 
     signature: Callable[[tuple[Node, ...], Session], Signature]
@@ -89,10 +91,33 @@ class Function:
     rows: Callable[[Call, tuple[Values, ...]], Values] | None = None
     column: Callable[..., Any] | None = None
     nested: bool = False
+    items: bool = False
+
+    def takes(self, dtype: DType) -> bool:
+        """Return True if arguments may have a type that has no order."""
+        return self.nested and (dtype.nested or (self.items and has_items(dtype)))
 
     def policy(self, call: Call) -> Policy:
         """Return the meaning of a bad result of this call."""
         return self.bad if isinstance(self.bad, str) else self.bad(call)
+
+
+def has_items(dtype: DType | None) -> bool:
+    """Return True for the types of lists and maps."""
+    if dtype is None:
+        return False
+    return dtype.nested or (bool(dtype.record) and not dtype.name.startswith("struct<"))
+
+
+def readable(dtype: DType) -> DType:
+    """Return the type of an item of a list or map.
+
+    Raises:
+        CannotJudge: values of the type cannot filter rows.
+    """
+    if dtype.kind is Kind.UINT or dtype.unit == "ns":
+        raise CannotJudge(f"items of {dtype} are not understood")
+    return dtype
 
 
 def fixed(*types: DType | None, returns: DType) -> Callable[[tuple[Node, ...], Session], Signature]:

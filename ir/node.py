@@ -81,6 +81,8 @@ class Op(enum.Enum):
 
 TERMS: Final = (Op.COLUMN, Op.CALL)  # the scalars that leaves of a bound predicate test
 STRUCT: Final = "struct"  # the function that makes a row of values
+FIELD: Final = "field of"  # the function from a struct and a name to the field, before binding
+FIELDS: Final = "fields of"  # the function from structs to a field of each, after binding
 # The last name in the path of an array's elements, and of a map's keys and values. Only statistics
 # have such columns; no text can name them.
 ELEMENT, KEY, VALUE = "\0element", "\0key", "\0value"
@@ -323,7 +325,7 @@ def parts_of(dtype: DType) -> dict[Path, DType]:
         return {(ELEMENT,): dtype.element}
     if dtype.entries is not None:
         return {(KEY,): dtype.entries[0], (VALUE,): dtype.entries[1]}
-    return {(ELEMENT, *leaf.path): leaf.dtype for leaf in dtype.record}
+    return {(ELEMENT, *leaf.path): leaf.dtype for leaf in dtype.record if leaf.path}
 
 
 def is_part(path: Path) -> bool:

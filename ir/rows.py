@@ -193,9 +193,9 @@ def values_of(n: Node, batch: pa.RecordBatch, cache: Cache) -> Values:
         )
     first = n.args[0].dtype if n.args else None
     if first is not None and (first.nested or first.record):
-        from skipstone.ir.evaluation import lists
+        from skipstone.ir.evaluation import list_calls
 
-        found = lists.of_column(n, lambda column: _column(column, batch, cache))
+        found = list_calls.of_call(n, batch)
         if found is not None:
             return found
     return evaluate(n, tuple(values_of(a, batch, cache) for a in n.args))

@@ -7,9 +7,9 @@ import decimal
 import math
 from typing import Any, Final
 
-from skipstone.ir.node import Name, Node, Op, Path, Reason, sql_path
+from skipstone.ir.node import FIELD, FIELDS, Name, Node, Op, Path, Reason, sql_path
 from skipstone.ir.simplify import TRUE
-from skipstone.ir.types import DType, Kind, to_python
+from skipstone.ir.types import STRING, DType, Kind, to_python
 
 MAX_MEMBERS: Final = 12  # members of a long list that are shown
 
@@ -224,6 +224,11 @@ def _call(n: Node, tight: int) -> str:
         return f"({_show(n.args[0], 2)} {_SIGNS[name]} {_show(n.args[1], 2)})"
     if name in ("[]", "map_value"):
         return f"{_show(n.args[0], 2)}[{_show(n.args[1], 0)}]"
+    if name == FIELDS:
+        path: Any = n.value
+        return f"{_show(n.args[0], 2)}.{sql_path(path[2:])}"
+    if name == FIELD:
+        return f"{_show(n.args[0], 2)}.{sql_path((str(to_python(n.args[1].value, STRING)),))}"
     if isinstance(n.value, tuple) and len(n.value) > 2:
         return _lambda_call(n)
     if name == "negative":
@@ -252,7 +257,8 @@ def _lambda_call(n: Node) -> str:
     value: Any = n.value
     name, _, body, *columns = value
     names = ", ".join(c.removeprefix("\0") for c in columns)
-    args = ", ".join(_show(a, 0) for a in n.args)
+    # Further arguments are columns that the lambda reads.
+    args = ", ".join(_show(a, 0) for a in n.args[: 2 if name == "aggregate" else 1])
     return f"{name}({args}, ({names}) -> {_show(body, 0)})"
 
 

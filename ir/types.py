@@ -13,7 +13,7 @@ import enum
 import functools
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
@@ -64,7 +64,8 @@ class DType:
         element: The type of an array's elements, if functions of arrays support it; `name` contains
             it as well. Rows can be compared by it, statistics cannot.
         entries: The types of a map's keys and values, if functions of maps support the keys.
-        record: The fields of the structs in an array, which the lambda of exists or forall tests.
+        record: Other elements of an array, with an empty path, and the fields of structs in it; of
+            structs in a map, their fields.
     """
 
     kind: Kind
@@ -143,10 +144,8 @@ class DType:
                 return "uint8"
             case Kind.INT | Kind.UINT | Kind.FLOAT:
                 return str(self.kind.value) + str(self.bits)
-            case Kind.DATE:
-                return "int32"
             case _:
-                return "int64"
+                return "int32" if self.kind is Kind.DATE else "int64"
 
     @property
     def lowest(self) -> int | float | bytes:
@@ -162,10 +161,8 @@ class DType:
 @functools.lru_cache(maxsize=256)
 def _range(t: DType) -> tuple[int | float | bytes, int | float | None]:
     match t.kind:
-        case Kind.BOOL:
-            return 0, 1
-        case Kind.UINT:
-            return 0, 2**t.bits - 1
+        case Kind.BOOL | Kind.UINT:
+            return 0, 2 ** (t.bits or 1) - 1
         case Kind.FLOAT:
             return -np.inf, np.inf
         case Kind.DECIMAL:
@@ -201,14 +198,22 @@ TEXT: Final = (Kind.STRING, Kind.BINARY)  # kinds whose axis values are bytes
 ELEMENTS: Final = (Kind.INT, Kind.BOOL, Kind.DECIMAL, Kind.DATE, *TEXT)
 
 
-def list_type(element: DType) -> DType:
-    """Return the type of arrays of an element type."""
-    return DType(Kind.OTHER, name=f"array<{str(element).lower()}>", element=element)
+def list_type(element: DType, fields: tuple[Leaf, ...] = ()) -> DType:
+    """Return the type of arrays of an element type; structs have fields."""
+    name = f"array<{str(element).lower()}>"
+    if element.kind in (*ELEMENTS, Kind.NULL):
+        return DType(Kind.OTHER, name=name, element=element)
+    return DType(Kind.OTHER, name=name, record=(Leaf((), element, True), *fields))
 
 
 def decimal_type(precision: int, scale: int) -> DType:
     """Return DECIMAL(precision, scale)."""
     return DType(Kind.DECIMAL, precision=precision, scale=scale)
+
+
+def is_text(t: pa.DataType) -> bool:
+    """Return True for Arrow's types of text."""
+    return bool(pa.types.is_string(t) or pa.types.is_large_string(t) or pa.types.is_string_view(t))
 
 
 # Field metadata: what a column means to its writer, beyond its Arrow type. Its stored values are
@@ -256,12 +261,8 @@ def from_arrow(t: pa.DataType, metadata: dict[bytes, bytes] | None = None) -> DT
         return DType(Kind.TIME, unit=t.unit)
     if pa.types.is_timestamp(t):
         return DType(Kind.TIMESTAMP, unit=t.unit, zoned=t.tz is not None)
-    if (
-        pa.types.is_binary(t)
-        or pa.types.is_large_binary(t)
-        or pa.types.is_binary_view(t)
-        or pa.types.is_fixed_size_binary(t)
-    ):
+    binary = pa.types.is_binary(t) or pa.types.is_large_binary(t) or pa.types.is_binary_view(t)
+    if binary or pa.types.is_fixed_size_binary(t):
         return BINARY
     if pa.types.is_null(t):
         return NULL
@@ -269,19 +270,13 @@ def from_arrow(t: pa.DataType, metadata: dict[bytes, bytes] | None = None) -> DT
         element = from_arrow(t.value_type, t.value_field.metadata)
         if element.kind in ELEMENTS:
             return DType(Kind.OTHER, name=str(t), element=element)
-        if pa.types.is_struct(t.value_type):
-            fields = _leaves_of(pa.schema(list(t.value_type))).values()
-            return DType(Kind.OTHER, name=str(t), record=tuple(fields))
+        return DType(Kind.OTHER, name=str(t), record=_items(t.value_field))
     if plain and pa.types.is_map(t):
-        key, value = (from_arrow(f.type, f.metadata) for f in (t.key_field, t.item_field))
+        key, (item, *fields) = from_arrow(t.key_type, t.key_field.metadata), _items(t.item_field)
+        value = replace(item.dtype, record=tuple(fields)) if fields else item.dtype
         if key.kind in ELEMENTS:
             return DType(Kind.OTHER, name=str(t), entries=(key, value))
     return DType(Kind.OTHER, name=str(t))
-
-
-def is_text(t: pa.DataType) -> bool:
-    """Return True for Arrow's types of text."""
-    return bool(pa.types.is_string(t) or pa.types.is_large_string(t) or pa.types.is_string_view(t))
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,6 +324,11 @@ def _leaves_of(schema: pa.Schema) -> Mapping[Path, Leaf]:
     for f in schema:
         add(f, (), False)
     return out
+
+
+def _items(field: pa.Field) -> tuple[Leaf, ...]:
+    """Return the items of a list or map, whose path is empty, and their fields."""
+    return tuple(replace(v, path=v.path[1:]) for v in _leaves_of(pa.schema([field])).values())
 
 
 def to_axis(value: object, dtype: DType) -> int | float | bytes:

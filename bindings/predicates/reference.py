@@ -35,6 +35,7 @@ from skipstone.ir.functions import (
 from skipstone.ir.functions import numbers as numbers_
 from skipstone.ir.functions.build import ALIASES, SYNONYMS
 from skipstone.ir.interval import any_result
+from skipstone.ir.node import FIELDS
 
 SCHEMA: Final = pa.schema(
     [
@@ -67,7 +68,12 @@ FORMS: Final = (
     ("text function", ("startswith(s, 'a')", "contains(s, 'b')", "endswith(s, 'c')"), "bounds"),
     ("columns compared", ("x < y", "x + y > 10"), "bounds of both"),
     ("element", ("array_contains(arr, 5)", "exists(arr, v -> v > 5)", "m['k'] = 1"), "elements"),
-    ("field of an element", ("exists(items, v -> v.a = 1 AND v.b > 2)",), "elements"),
+    (
+        "field of an element",
+        ("exists(items, v -> v.a = 1 AND v.b > 2)", "items[0].a = 1", "array_max(items.a) > 3"),
+        "elements",
+    ),
+    ("value of a map", ("m.k = 1", "m['k'] = 1", "element_at(m, 'k') = 1"), "keys and values"),
     ("CASE", ("CASE WHEN x > 5 THEN 1 ELSE 0 END = 1", "if(b, x, y) = 3"), "bounds"),
     ("CAST", ("CAST(x AS STRING) = '5'", "TRY_CAST(s AS INT) > 5"), "bounds, or a single value"),
     ("date part", ("year(d) = 2024", "EXTRACT(MONTH FROM ts) = 3"), "bounds"),
@@ -92,8 +98,11 @@ FORMS: Final = (
 # Forms that cannot filter rows, and the reason.
 REFUSED: Final = (
     ("structs", "`struct(x) < struct(1)`, `struct(f) = struct(1D)`", "no function takes them"),
-    ("other columns in a lambda", "`exists(arr, q -> q > x)`", "a lambda sees its elements only"),
-    ("elements of FLOAT or TIMESTAMP", "`array(1.5D)[0] = 1`", "their arrays are not read"),
+    (
+        "arrays of structs, arrays, DOUBLE or TIMESTAMP in functions that make arrays of them",
+        "`size(array_distinct(items)) = 1`, `array(1.5D)[0] = 1`",
+        "but for filter, transform, flatten and map functions, these know ordered elements only",
+    ),
     ("collations", "`s COLLATE UTF8_LCASE = 'a'`", "texts are compared by their bytes"),
     (
         "logarithms, exponentials, angles",
@@ -146,7 +155,7 @@ INTERNAL: Final = frozenset(
         "units_of", "days_between", "clocks_between",
         "days_interval", "months_interval", "interval_days", "interval_hours", "interval_minutes",
         "interval_seconds", "interval_years", "interval_months", "sum_of_months", "sum_of_times",
-        "as_array", "reverse_array", "concat_arrays", "map_element", "map_size",
+        "as_array", FIELDS, "reverse_array", "concat_arrays", "map_element", "map_size",
         "instant_add_days", "instant_add_months",
     ]
 )  # fmt: skip

@@ -17,7 +17,7 @@ from skipstone.ir import types as ty
 from skipstone.ir.coercion.char import without_padding
 from skipstone.ir.errors import PredicateSyntaxError
 from skipstone.ir.functions.spark_names import explain_function, explain_method
-from skipstone.ir.node import STRUCT, Name, Node, Op, literal, parameter, unknown
+from skipstone.ir.node import FIELD, STRUCT, Name, Node, Op, literal, parameter, unknown
 from skipstone.ir.types import Kind
 
 if TYPE_CHECKING:
@@ -271,6 +271,9 @@ class _Reader:
             inner = self.node(e.expression)
             if inner.op is Op.CALL and all(a.op is not Op.UNKNOWN for a in inner.args):
                 return Node(Op.CALL, inner.args, f"{e.this.name}.{inner.value}".lower())
+        elif isinstance(e.expression, self.exp.Identifier):
+            name = literal(e.expression.name.encode(), ty.STRING)
+            return Node(Op.CALL, (self.node(e.this), name), FIELD)
         return self.unknown_form(e, *self.method(e))
 
     def method(self, e: Any) -> tuple[str, str]:

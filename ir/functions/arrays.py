@@ -19,7 +19,16 @@ import numpy as np
 
 from skipstone.ir import types as ty
 from skipstone.ir.coercion.coerce import common_type
-from skipstone.ir.function import Call, Function, Signature, check_arity, text_literal
+from skipstone.ir.evaluation.row_by_row import RAISES, nested_function, unknown_rows
+from skipstone.ir.function import (
+    Call,
+    Function,
+    Signature,
+    check_arity,
+    has_items,
+    readable,
+    text_literal,
+)
 from skipstone.ir.functions.choice import common
 from skipstone.ir.interval import (
     Interval,
@@ -30,13 +39,12 @@ from skipstone.ir.interval import (
     may_be_true,
     may_share,
 )
-from skipstone.ir.node import Node
+from skipstone.ir.node import FIELDS, Node
 from skipstone.ir.session import CannotJudge, Session
 from skipstone.ir.types import DType, Kind, list_type
-from skipstone.ir.values import YES, Mask, Values, filler, numpy_type_of
+from skipstone.ir.values import YES
 
 Array = tuple[Any, ...]
-RAISES: Final = object()  # the result of a row for which Spark raises an error
 
 
 def element(n: Node) -> DType:
@@ -50,58 +58,15 @@ def element(n: Node) -> DType:
     return n.dtype.element
 
 
-def row_values(
-    compute: Callable[..., Any], call: Call, args: tuple[Values, ...], *, strict: bool = True
-) -> Values:
-    """Evaluate a function row by row; it may return None, which is NULL, or RAISES."""
-    n = max([1, *map(len, args)])
-    valid, may_raise = YES, ~YES
-    for a in args:
-        valid, may_raise = valid & a.valid, may_raise | a.may_raise
-    use = np.broadcast_to(~may_raise & (valid if strict else YES), n)
-    columns = [_listed(a, n) for a in args]
-    out = np.empty(n, numpy_type_of(call.dtype))
-    out[:] = None if call.dtype.element is not None else filler(call.dtype)
-    found_valid, raised = np.zeros(n, np.bool_), np.array(np.broadcast_to(may_raise, n))
-    for i in np.flatnonzero(use).tolist():
-        found = compute(*(c[i] for c in columns))
-        if found is RAISES:
-            raised[i] = True
-        elif found is not None:
-            out[i], found_valid[i] = found, True
-    return Values(call.dtype, out, found_valid, raised)
+def item(n: Node) -> DType:
+    """Return the type of an array's items, which may be structs, arrays or maps.
 
-
-def _listed(a: Values, n: int) -> list[Any]:
-    """Return the values of rows, with None for NULL."""
-    mask: Mask = np.broadcast_to(a.valid & ~a.may_raise, n)
-    values = a.points.tolist()
-    values = values * n if len(values) == 1 else values
-    return [v if m else None for v, m in zip(values, mask.tolist(), strict=True)]
-
-
-def nested_function(
-    signature: Callable[[tuple[Node, ...], Session], Signature],
-    compute: Callable[..., Any],
-    *,
-    by_call: bool = False,
-    strict: bool = True,
-    interval: Callable[[Call, tuple[Interval, ...]], Interval] = any_result,
-) -> Function:
-    """Return a function of arrays or maps.
-
-    Args:
-        signature: As in `Function`.
-        compute: The function of one row's values, or, with `by_call`, a map from a call to it.
-        by_call: See `compute`.
-        strict: The result is NULL if any argument is NULL.
-        interval: As in `Function`.
+    Raises:
+        CannotJudge: the scalar is not an array.
     """
-
-    def rows(call: Call, args: tuple[Values, ...]) -> Values:
-        return row_values(compute(call) if by_call else compute, call, args, strict=strict)
-
-    return Function(signature, rows=rows, interval=interval, nested=True)
+    if n.dtype is not None and n.dtype.record and has_items(n.dtype):
+        return n.dtype.record[0].dtype
+    return element(n)
 
 
 def _of_array(
@@ -111,13 +76,33 @@ def _of_array(
 
     def signature(args: tuple[Node, ...], session: Session) -> Signature:
         check_arity(args, 1 + (len(more) if least is None else least), 1 + len(more))
-        found = element(args[0])
+        found, own = item(args[0]), args[0].dtype
+        assert own is not None
         for a in args[1:]:
             if a.dtype is None or a.dtype.kind not in (Kind.INT, Kind.BOOL, Kind.NULL):
                 raise CannotJudge(f"expected an integer, got {a.dtype}")
-        return [list_type(found), *more[: len(args) - 1]], returns(found)
+        array = own if own.record else list_type(found)
+        return [array, *more[: len(args) - 1]], returns(found)
 
     return signature
+
+
+def _ordered(found: DType) -> DType:
+    """Return the type of elements, if they have an order.
+
+    Raises:
+        CannotJudge: they have none here.
+    """
+    if not found.ordered and found != ty.NULL:
+        raise CannotJudge(f"values of {found} are not compared")
+    return readable(found)
+
+
+def _flat(found: DType) -> DType:
+    """Return the type of the items of an array's arrays."""
+    if not has_items(found) or found.entries is not None:
+        raise CannotJudge(f"expected an array of arrays, got items of {found}")
+    return found
 
 
 def _same(found: DType) -> DType:
@@ -335,7 +320,13 @@ FUNCTIONS: Final = {
         interval=_as_array_interval,
         nested=True,
     ),
-    "size": nested_function(_of_array(lambda e: ty.INT32), length, by_call=True, strict=False),
+    "size": nested_function(
+        _of_array(lambda e: ty.INT32), length, by_call=True, strict=False, items=True
+    ),
+    FIELDS: Function(_two_arrays(None), rows=unknown_rows, interval=any_result, nested=True),
+    "flatten": Function(
+        _of_array(_flat), rows=unknown_rows, interval=any_result, nested=True, items=True
+    ),
     "array_contains": nested_function(_with_value(ty.BOOL), _contains, interval=_contains_interval),
     "array_position": nested_function(
         _with_value(ty.INT64),
@@ -347,12 +338,14 @@ FUNCTIONS: Final = {
     ),
     **{
         name: nested_function(
-            _of_array(lambda e: e, ty.INT32), _at, by_call=True, interval=_at_interval
+            _of_array(readable, ty.INT32), _at, by_call=True, interval=_at_interval, items=True
         )
         for name in ("element_at", "try_element_at", "get", "[]")
     },
     **{
-        name: nested_function(_of_array(lambda e: e), _extreme(choose), interval=_at_interval)
+        name: nested_function(
+            _of_array(_ordered), _extreme(choose), interval=_at_interval, items=True
+        )
         for name, choose in (("array_max", max), ("array_min", min))
     },
     "arrays_overlap": nested_function(_two_arrays(ty.BOOL), _overlap, interval=_overlap_interval),

@@ -72,7 +72,7 @@ def plain_call(name: str, args: tuple[Node, ...], session: Session) -> Node:
                 hint = "compare its columns, or register it by skipstone.register_function"
             raise CannotJudge(why, hint)
         others = [a.dtype for a in args if a.dtype is not None and a.dtype.kind is Kind.OTHER]
-        if any(not (function.nested and t.nested) for t in others):
+        if any(not function.takes(t) for t in others):
             raise CannotJudge(f"{others[0]} allows null tests only")
         types, dtype = function.signature(args, session)
         cast_args = tuple(cast(a, t, session) for a, t in zip(args, types, strict=True))

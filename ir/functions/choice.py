@@ -214,7 +214,8 @@ def _compare_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
 def _compare_rows(call: Call, args: tuple[Values, ...]) -> Values:
     a, b = args
     if a.dtype.element is not None:
-        from skipstone.ir.functions.arrays import compare_arrays, row_values
+        from skipstone.ir.evaluation.row_by_row import row_values
+        from skipstone.ir.functions.arrays import compare_arrays
 
         return row_values(compare_arrays, call, args)
     data = greater_than(a, b).astype(np.int64) - greater_than(b, a).astype(np.int64)

@@ -15,8 +15,8 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from skipstone.ir.evaluation.row_by_row import RAISES, row_values, unknown_rows
 from skipstone.ir.function import Call, Function, Signature
-from skipstone.ir.functions.arrays import RAISES, row_values
 from skipstone.ir.interval import any_result
 from skipstone.ir.node import Node
 from skipstone.ir.session import Session
@@ -49,11 +49,16 @@ def _by_elements(conclude: Callable[[Any, list[Any]], Any]) -> Function:
     """Return a function whose result follows from an array and the lambda's values for it."""
 
     def rows(call: Call, args: tuple[Values, ...]) -> Values:
+        if len(args) > 1:  # the lambda reads other columns
+            return unknown_rows(call, args)
         arrays = [a or () for a in args[0].points.tolist()]
         inner = args[0].dtype.element
         assert inner is not None
         flat = [v for a in arrays for v in a]
-        found = _elements(call, args, {call.body[1]: column_of(flat, inner)}) if flat else []
+        columns = {call.body[1]: column_of(flat, inner)}
+        for index in call.body[2:]:
+            columns[index] = pa.array([i for a in arrays for i in range(len(a))], pa.int32())
+        found = _elements(call, args, columns) if flat else []
         ends = np.cumsum([0, *map(len, arrays)]).tolist()
         results = np.empty(len(arrays), object)
         for i, (first, stop) in enumerate(itertools.pairwise(ends)):
@@ -91,6 +96,8 @@ def _transformed(array: Any, found: list[Any]) -> Any:
 
 def _aggregate(call: Call, args: tuple[Values, ...]) -> Values:
     """Fold each array from left to right; the lambda has the result so far and the element."""
+    if len(args) > 2:  # the lambda reads other columns
+        return unknown_rows(call, args)
     n = max(map(len, args))
     arrays, starts = ([*v.points.tolist() * (n if len(v) == 1 else 1)] for v in args)
     known = np.broadcast_to(args[1].valid, n).tolist()
@@ -121,5 +128,6 @@ FUNCTIONS: Final = {
     "forall": _by_elements(_forall),
     "filter": _by_elements(_filtered),
     "transform": _by_elements(_transformed),
+    "map_filter": Function(_signature, rows=unknown_rows, interval=any_result, nested=True),
     "aggregate": Function(_signature, rows=_aggregate, interval=any_result, nested=True),
 }

@@ -12,12 +12,13 @@ from dataclasses import replace
 from typing import Any, Final
 
 from skipstone.ir import types as ty
-from skipstone.ir.function import Call, Signature, check_arity
-from skipstone.ir.functions.arrays import length, nested_function
-from skipstone.ir.interval import Interval, anything, may_be_true, may_share
+from skipstone.ir.evaluation.row_by_row import nested_function, unknown_rows
+from skipstone.ir.function import Call, Function, Signature, check_arity, has_items, readable
+from skipstone.ir.functions.arrays import length
+from skipstone.ir.interval import Interval, any_result, anything, may_be_true, may_share
 from skipstone.ir.node import Node
 from skipstone.ir.session import CannotJudge, Session
-from skipstone.ir.types import DType, Kind, list_type
+from skipstone.ir.types import DType, Kind, Leaf, list_type
 from skipstone.ir.values import YES
 
 Map = tuple[tuple[Any, Any], ...]
@@ -64,26 +65,24 @@ def _of_key(
         if given != key and given != ty.NULL and {given.kind, key.kind} != {Kind.INT}:
             raise CannotJudge(f"a key of {given} in a map with keys of {key} is not understood")
         to = key if cast_key or given == ty.NULL else given
-        return (own, to), _comparable(value) if returns is None else returns
+        return (own, to), readable(value) if returns is None else returns
 
     return signature
 
 
-def _comparable(value: DType) -> DType:
-    """Return the type of a map's values.
-
-    Raises:
-        CannotJudge: values of the type cannot filter rows.
-    """
-    if not value.ordered or value.kind is Kind.UINT or value.unit == "ns":
-        raise CannotJudge(f"values of {value} in a map are not understood")
-    return value
-
-
 def _list_of(part: DType) -> DType:
-    if part.kind not in ty.ELEMENTS:
-        raise CannotJudge(f"an array of {part} is not understood")
-    return list_type(part)
+    if has_items(part) or not part.record:
+        return list_type(part)
+    return list_type(replace(part, record=()), part.record)
+
+
+def _entry(key: DType, value: DType) -> DType:
+    """Return the type of the array of a map's entries."""
+    fields = [Leaf(("key",), key, False), Leaf(("value",), value, True)]
+    if not has_items(value):
+        fields += [replace(f, path=("value", *f.path)) for f in value.record]
+    struct = DType(Kind.OTHER, name=f"struct<key: {key}, value: {value}>")
+    return list_type(struct, tuple(fields))
 
 
 def _value(m: Map, key: Any) -> Any:
@@ -136,6 +135,7 @@ FUNCTIONS: Final = {
         lambda m: tuple(k for k, _ in m),
         interval=_side_interval(0),
     ),
+    "map_entries": Function(_of_map(_entry), rows=unknown_rows, interval=any_result, nested=True),
     "map_values": nested_function(
         _of_map(lambda key, value: _list_of(value)),
         lambda m: tuple(v for _, v in m),

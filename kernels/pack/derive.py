@@ -21,7 +21,7 @@ from skipstone.ir.functions.build import TRUTH, call_of, function_of
 from skipstone.ir.interval import Interval, anything, apply, end, opaque, point
 from skipstone.ir.lower import Program, Want, condition_of
 from skipstone.ir.merge import merge
-from skipstone.ir.node import ELEMENT, Node, Op, Path, parts_of
+from skipstone.ir.node import ELEMENT, FIELDS, Node, Op, Path, columns_of, parts_of
 from skipstone.ir.types import TEXT, DType, Kind
 from skipstone.ir.values import NO, YES, Data, Mask, numpy_type_of
 from skipstone.kernels.pack.bounds import Bounds
@@ -118,7 +118,7 @@ def _in_chunks(n: Node, leaves: dict[Node, LeafReader], count: int) -> Interval:
 
 
 def _leaves(n: Node) -> Iterator[Node]:
-    if n.op is Op.COLUMN or _is_condition(n):
+    if n.op is Op.COLUMN or _is_condition(n) or _is_fields(n):
         yield n
     elif n.op is Op.CALL:
         for a in n.args:
@@ -132,6 +132,13 @@ def _is_condition(n: Node) -> bool:
     )
 
 
+def _is_fields(n: Node) -> bool:
+    """Return True for the array of a field of all structs in a column."""
+    if n.op is not Op.CALL or call_of(n).name != FIELDS or n.args[0].op is not Op.COLUMN:
+        return False
+    return n.dtype is not None and n.dtype.entries is None
+
+
 def _is_builtin(n: Node) -> bool:
     """Return True if all functions are built in.
 
@@ -140,11 +147,14 @@ def _is_builtin(n: Node) -> bool:
     return (
         n.op is not Op.CALL
         or _is_condition(n)
+        or _is_fields(n)
         or (call_of(n).name in builtin_functions() and all(map(_is_builtin, n.args)))
     )
 
 
 def _leaf(n: Node, source: PackedStatistics) -> LeafReader:
+    if _is_fields(n):
+        return _fields(n, source)
     if n.op is Op.CALL:
         found = _truth(n.args[0], source) if call_of(n).name == TRUTH else _exists(n, source)
         return functools.partial(_slice_interval, found)
@@ -167,15 +177,32 @@ def _parts(path: Path, dtype: DType, source: PackedStatistics) -> list[LeafReade
     return [_leaf(Node(Op.COLUMN, (), (*path, *part), t), source) for part, t in parts]
 
 
+def _fields(n: Node, source: PackedStatistics) -> LeafReader:
+    """Return the reader of an array of a field: NULL where the array of structs is."""
+    (array,), dtype = n.args, n.dtype
+    assert isinstance(array.value, tuple) and array.dtype is not None and dtype is not None
+    element, parts = dtype.element or dtype.record[0].dtype, []
+    if source.bounds_elements and element.ordered:
+        path = (*array.value, ELEMENT, *call_of(n).body)
+        parts = [_leaf(Node(Op.COLUMN, (), path, element), source)]
+    column = source.column(array.value, array.dtype)
+
+    def read(first: int, stop: int) -> Interval:
+        found = unpacked(_slice(column, first, stop), stop - first)
+        return replace(found, dtype=dtype, parts=tuple(part(first, stop) for part in parts))
+
+    return read
+
+
 def _slice_interval(v: Interval, first: int, stop: int) -> Interval:
     return Interval(v.dtype, *(a if len(a) == 1 else a[first:stop] for a in v.arrays))
 
 
 def _exists(n: Node, source: PackedStatistics) -> Interval:
     """Return the interval of `exists`: TRUE only where some element may meet the condition."""
-    (array,), (body, parameter) = n.args, call_of(n).body
+    array, (body, parameter) = n.args[0], call_of(n).body
     assert isinstance(array.value, tuple) and array.dtype is not None
-    if not source.bounds_elements:
+    if not source.bounds_elements or _is_inside_lambda(body, parameter):
         return anything(ty.BOOL)
     met = _truth(_of_elements(body, parameter, array.value), source)
     return replace(
@@ -183,10 +210,18 @@ def _exists(n: Node, source: PackedStatistics) -> Interval:
     )
 
 
+def _is_inside_lambda(body: Node, parameter: str) -> bool:
+    """Return True if a lambda reads a parameter of a lambda around it."""
+    roots = {path[0] for path in columns_of(body)}
+    return any(name.startswith("\0") for name in roots - {parameter})
+
+
 def _of_elements(n: Node, parameter: str, array: Path) -> Node:
-    """Return the condition of a lambda as one on the elements of an array, or on their fields."""
-    if n.op is Op.COLUMN:
-        assert isinstance(n.value, tuple) and n.value[0] == parameter
+    """Return the condition of a lambda as one on the elements of an array, or on their fields.
+
+    Other columns stay: no element meets the condition if none does beside any of their values.
+    """
+    if n.op is Op.COLUMN and isinstance(n.value, tuple) and n.value[0] == parameter:
         return Node(n.op, (), (*array, ELEMENT, *n.value[1:]), n.dtype)
     args = tuple(_of_elements(a, parameter, array) for a in n.args)
     return Node(n.op, args, n.value, n.dtype)

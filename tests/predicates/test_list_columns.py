@@ -10,7 +10,7 @@ import pytest
 
 import skipstone as ss
 from skipstone.bindings.tables.row_filter import conjuncts
-from skipstone.ir.evaluation import lists
+from skipstone.ir.evaluation import list_calls
 from skipstone.ir.rows import evaluate_rows
 from skipstone.ir.values import from_lists
 from tests.support.effort import LONG
@@ -108,9 +108,11 @@ def test_all_rows_at_once(seed, cut, ansi, monkeypatch):
     batch = rows(seed).slice(cut.start or 0, len(range(400)[cut]))
     found = answers(batch, ansi)
     with monkeypatch.context() as patch:
-        patch.setattr(lists, "COMPUTE", {})
+        patch.setattr(list_calls, "COMPUTE", {})
+        patch.setattr(list_calls, "LISTS", {})
         expected = answers(batch, ansi)
-    assert len(found) > 200 and found == expected
+    assert len(found) >= len(expected) > 200
+    assert {where: found[where] for where in expected} == expected
 
 
 def test_items_below_null_lists_do_not_count(monkeypatch):
@@ -121,8 +123,10 @@ def test_items_below_null_lists_do_not_count(monkeypatch):
     batch = pa.record_batch({"b": lists_})
     conditions = [form.format(c="b", v="5L") for form in LISTS]
     found = {where: judged(batch, where, True) for where in conditions}
-    monkeypatch.setattr(lists, "COMPUTE", {})
-    assert found == {where: judged(batch, where, True) for where in conditions}
+    monkeypatch.setattr(list_calls, "COMPUTE", {})
+    expected = {where: judged(batch, where, True) for where in conditions}
+    assert sum(one is not None for one in expected.values()) > 20
+    assert [w for w, one in expected.items() if one is not None and one != found[w]] == []
 
 
 def test_lists_without_items():

@@ -87,14 +87,15 @@ exists(r, q -> 6 div q.k > 2) ;; forall(r, q -> q.k > 0) ;; forall(r, q -> q.t <
 array_contains(r.k, 2) ;; array_contains(r.T, 'a') ;; NOT array_contains(r.k, 7L)
 array_contains(r.t, 'zz') IS NULL ;; array_contains(r.k, 3000000000)
 exists(r, q -> q.k IN (7, 9, NULL)) ;; exists(r, q -> q.k <=> NULL) ;; r IS NULL
+exists(a, q -> q > i) ;; transform(a, (q, n) -> q + n)[0] = 1 ;; exists(r, q -> q.k = i)
+exists(a, q -> exists(b, p -> p = q)) ;; size(r) = 2 ;; r[0].k = 1 ;; r.k = a ;; r.k[0] = 1
+array_contains(r.k, i) ;; transform(r, (q, n) -> q.k * n)[0] = 0
 array_contains(a, 2) AND size(a) = 3 ;; element_at(a, 1) = 2 ;; element_at(a, 1) > 1 OR i = 1
 """
-# Lambdas that read other columns or lambdas, and types that are not understood.
+# Types that are not understood.
 REFUSED = """
-exists(a, q -> q > i) ;; transform(a, (q, n) -> q + n)[0] = 1 ;; array(1.5D)[0] = 1
-exists(a, q -> exists(b, p -> p = q)) ;; array(a, b)[0] = a ;; a = w ;; array(1, 2)[0] = 1
-exists(r, q -> q.k = i) ;; exists(r, q -> q = r[0]) ;; size(r) = 2 ;; r[0].k = 1 ;; r.k = a
-array_contains(r.k, i) ;; array_contains(r.k, NULL) ;; array_contains(r.t, 5) ;; r.k[0] = 1
+array(1.5D)[0] = 1 ;; array(a, b)[0] = a ;; a = w ;; array(1, 2)[0] = 1
+exists(r, q -> q = r[0]) ;; array_contains(r.t, 5) ;; r.nope[0] = 1 ;; r[0].nope = 1
 array_contains(a, '2') ;; aggregate(a, 0L, (x, y) -> y) = 1 ;; split(s, '[a-b]')[0] = 'a'
 aggregate(a, 0, (x, y) -> x + y, x -> x * 2) = 1 ;; array_sort(a, (x, y) -> y - x) = a
 """
