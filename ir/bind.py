@@ -311,7 +311,7 @@ class _Binder:
 
     def higher(self, n: Node) -> Node:
         """Bind a function that takes a lambda."""
-        name, lambda_ = str(n.value), n.args[-1]
+        lambda_ = n.args[-1]
         args = tuple(map(self.scalar, n.args[:-1]))
         self.check_columns(lambda_)
         for a in args:
@@ -319,6 +319,7 @@ class _Binder:
                 return a
         from skipstone.ir.functions import lambda_calls
 
+        name = lambda_calls.ALSO.get(str(n.value), str(n.value))
         try:
             leaves = lambda_calls.visible(name, lambda_, args, self.leaves)
             inner = _Binder(leaves, self.session, self.by)

@@ -109,6 +109,28 @@ def has_items(dtype: DType | None) -> bool:
     return dtype.nested or (bool(dtype.record) and not dtype.name.startswith("struct<"))
 
 
+def element(n: Node) -> DType:
+    """Return the type of an array's elements.
+
+    Raises:
+        CannotJudge: the scalar is not an array, or its element type is not understood.
+    """
+    if n.dtype is None or n.dtype.element is None:
+        raise CannotJudge(f"expected an array, got {n.dtype}")
+    return n.dtype.element
+
+
+def item(n: Node) -> DType:
+    """Return the type of an array's items, which may be structs, arrays or maps.
+
+    Raises:
+        CannotJudge: the scalar is not an array.
+    """
+    if n.dtype is not None and n.dtype.record and has_items(n.dtype):
+        return n.dtype.record[0].dtype
+    return element(n)
+
+
 def readable(dtype: DType) -> DType:
     """Return the type of an item of a list or map.
 

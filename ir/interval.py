@@ -140,10 +140,11 @@ def any_result(call: Call, args: tuple[Interval, ...]) -> Interval:
 
 
 def may_share(a: Interval, b: Interval) -> Mask:
-    """Return where two intervals may hold one value in common, NaN aside."""
+    """Return where two intervals may hold one value in common; NaN equals itself."""
     above = b.unbounded_above | ~less(b.high, a.low)
     below = a.unbounded_above | ~less(a.high, b.low)
-    return np.asarray(a.may_hold_value & b.may_hold_value & above & below)
+    value = np.asarray(a.may_hold_value & b.may_hold_value & above & below)
+    return value | (a.may_hold_nan & b.may_hold_nan)
 
 
 def may_be_true(where: Mask, args: tuple[Interval, ...]) -> Interval:

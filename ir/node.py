@@ -325,7 +325,8 @@ def parts_of(dtype: DType) -> dict[Path, DType]:
         return {(ELEMENT,): dtype.element}
     if dtype.entries is not None:
         return {(KEY,): dtype.entries[0], (VALUE,): dtype.entries[1]}
-    return {(ELEMENT, *leaf.path): leaf.dtype for leaf in dtype.record if leaf.path}
+    leaves = (leaf for leaf in dtype.record if leaf.path or leaf.dtype.ordered)
+    return {(ELEMENT, *leaf.path): leaf.dtype for leaf in leaves}
 
 
 def is_part(path: Path) -> bool:

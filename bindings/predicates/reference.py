@@ -311,7 +311,7 @@ def _plain(name: str) -> str:
 
 
 def _basis(name: str, function: Function) -> str:
-    if function.interval is any_result and name != "exists":
+    if function.interval is any_result and name not in ("exists", "filter"):
         return "rows"
     if function.nested and name not in NOT_OF_ELEMENTS:
         return "elements"

@@ -25,7 +25,11 @@ from skipstone.ir.text import show
 from skipstone.ir.types import TEXT, Kind, from_arrow
 from skipstone.ir.values import Mask, Values, from_array, to_array
 
-OUTER: Final = ("exists", "forall", "filter", "transform", "aggregate", "map_filter")
+# Functions that take a lambda; their last arguments are columns that it reads.
+OUTER: Final = (
+    *("exists", "forall", "filter", "transform", "aggregate"),
+    *("map_filter", "transform_values"),
+)
 
 
 def of_call(n: Node, batch: pa.RecordBatch) -> Values | None:
@@ -270,6 +274,26 @@ def _flat(n: Node, lists: Lists, batch: pa.RecordBatch) -> Lists | None:
     return Lists(offsets, lists.valid & ~gone, lists.may_raise, inner.parts)
 
 
+def _slice(n: Node, lists: Lists, batch: pa.RecordBatch) -> Lists:
+    """Return the items from a position on, which counts from 1, or from the end."""
+    start, length = (values_of(a, batch, {}) for a in n.args[1:])
+    valid, may_raise = lists.valid & start.valid & length.valid, start.may_raise | length.may_raise
+    first = np.where(start.points > 0, start.points - 1, lists.sizes + start.points)
+    bad = valid & ((start.points == 0) | (length.points < 0))
+    inside = valid & ~bad & (first >= 0)
+    sizes = np.where(inside, np.clip(lists.sizes - first, 0, np.maximum(length.points, 0)), 0)
+    found = lists.taken(lists.starts + first, sizes)
+    return replace(found, valid=valid, may_raise=lists.may_raise | may_raise | bad)
+
+
+def _reversed(n: Node, lists: Lists, batch: pa.RecordBatch) -> Lists:
+    return lists.taken(lists.starts + lists.sizes - 1, lists.sizes, -1)
+
+
+def _compact(n: Node, lists: Lists, batch: pa.RecordBatch) -> Lists:
+    return lists.kept(booleans_of(pc.is_valid(lists.parts[0])))
+
+
 def _lambdas(name: str) -> Callable[..., Any]:
     """Return a function of `list_lambdas.py`, which is imported when a condition has a lambda."""
 
@@ -304,6 +328,10 @@ LISTS: Final[dict[str, Callable[[Node, Lists, pa.RecordBatch], Lists | None]]] =
     "map_filter": _lambdas("filtered"),
     "transform": _lambdas("transformed"),
     "flatten": _flat,
+    "slice": _slice,
+    "reverse_array": _reversed,
+    "array_compact": _compact,
+    "transform_values": _lambdas("transformed_values"),
     "map_keys": lambda n, lists, batch: replace(lists, parts=lists.parts[:1]),
     "map_values": lambda n, lists, batch: replace(lists, parts=lists.parts[1:]),
     "map_entries": _entries,

@@ -90,6 +90,17 @@ def transformed(n: Node, lists: Lists, batch: pa.RecordBatch) -> Lists | None:
     return replace(_raising(lists, lost), parts=(to_array(values, size),))
 
 
+def transformed_values(n: Node, lists: Lists, batch: pa.RecordBatch) -> Lists:
+    """Return transform_values."""
+    body, items = call_of(n).body[0], _items(n, lists, batch)
+    size = items.num_rows
+    if not size:
+        return lists
+    values = values_of(body, items, {})
+    lost = np.array(np.broadcast_to(values.may_raise, size))
+    return replace(_raising(lists, lost), parts=(lists.parts[0], to_array(values, size)))
+
+
 def _raising(lists: Lists, items: Mask) -> Lists:
     """Mark the rows of items for which Spark may raise an error."""
     if not items.any():

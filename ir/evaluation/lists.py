@@ -114,6 +114,14 @@ class Lists:
         parts = tuple(pc.filter(part, arrow_of(items)) for part in self.parts)
         return replace(self, offsets=offsets, parts=parts)
 
+    def taken(self, starts: Ints, sizes: Ints, step: int = 1) -> Lists:
+        """Return lists of some items of each row, from a first one on, by steps of 1 or -1."""
+        offsets = np.zeros(len(self.offsets), np.int64)
+        np.cumsum(sizes, out=offsets[1:])
+        within = np.arange(offsets[-1]) - np.repeat(offsets[:-1], sizes)
+        at = arrow_of(np.repeat(starts, sizes) + step * within)
+        return replace(self, offsets=offsets, parts=tuple(pc.take(p, at) for p in self.parts))
+
     def values(self, dtype: DType) -> Values:
         """Return the rows as values; of structs, only whether a list is NULL is known."""
         if not dtype.nested:
@@ -152,7 +160,7 @@ def equal_items(items: pa.Array, values: pa.Array) -> Mask | None:
     None for types without a simple equality.
     """
     dtype = from_arrow(items.type)
-    if not dtype.ordered or dtype.kind is Kind.FLOAT:
+    if not dtype.ordered:
         return None
     if dtype.kind in TEXT:
         one, short = len(values) == 1, pa.types.is_string(items.type)
@@ -160,7 +168,10 @@ def equal_items(items: pa.Array, values: pa.Array) -> Mask | None:
         wanted = pc.cast(_raw(values), raw.type)
         return booleans_of(pc.equal(raw, wanted[0] if one else wanted))
     a, b = from_array(items), from_array(values)
-    return np.asarray((a.points == b.points) & a.valid & b.valid, np.bool_)
+    same = a.points == b.points
+    if dtype.kind is Kind.FLOAT:  # NaN equals itself
+        same = same | (np.isnan(a.points) & np.isnan(b.points))
+    return np.asarray(same & a.valid & b.valid, np.bool_)
 
 
 def _raw(texts: pa.Array) -> pa.Array:

@@ -1,6 +1,6 @@
 """Functions of arrays. Rows are computed one by one; the bounds of elements bound some results.
 
-`ir/evaluation/lists.py` computes the usual ones of a column for all rows at once.
+`ir/evaluation/list_calls.py` computes the usual ones for all rows at once.
 
 An array is a tuple of axis values and None, which is NULL, in an object array.
 
@@ -25,7 +25,9 @@ from skipstone.ir.function import (
     Function,
     Signature,
     check_arity,
+    element,
     has_items,
+    item,
     readable,
     text_literal,
 )
@@ -47,28 +49,6 @@ from skipstone.ir.values import YES
 Array = tuple[Any, ...]
 
 
-def element(n: Node) -> DType:
-    """Return the type of an array's elements.
-
-    Raises:
-        CannotJudge: the scalar is not an array, or its element type is not understood.
-    """
-    if n.dtype is None or n.dtype.element is None:
-        raise CannotJudge(f"expected an array, got {n.dtype}")
-    return n.dtype.element
-
-
-def item(n: Node) -> DType:
-    """Return the type of an array's items, which may be structs, arrays or maps.
-
-    Raises:
-        CannotJudge: the scalar is not an array.
-    """
-    if n.dtype is not None and n.dtype.record and has_items(n.dtype):
-        return n.dtype.record[0].dtype
-    return element(n)
-
-
 def _of_array(
     returns: Callable[[DType], DType], *more: DType, least: int | None = None
 ) -> Callable[[tuple[Node, ...], Session], Signature]:
@@ -82,7 +62,8 @@ def _of_array(
             if a.dtype is None or a.dtype.kind not in (Kind.INT, Kind.BOOL, Kind.NULL):
                 raise CannotJudge(f"expected an integer, got {a.dtype}")
         array = own if own.record else list_type(found)
-        return [array, *more[: len(args) - 1]], returns(found)
+        result = array if returns is _same else returns(found)
+        return [array, *more[: len(args) - 1]], result
 
     return signature
 
@@ -114,8 +95,11 @@ def _with_value(returns: DType | None) -> Callable[[tuple[Node, ...], Session], 
 
     def signature(args: tuple[Node, ...], session: Session) -> Signature:
         check_arity(args, 2)
-        own, given = element(args[0]), args[1].dtype
-        assert given is not None
+        given, array = args[1].dtype, args[0].dtype
+        assert given is not None and array is not None
+        if array.record and has_items(array) and given == _ordered(item(args[0])):
+            return (array, given), array if returns is None else returns
+        own = element(args[0])
         to = wider(own, given, session)
         return (list_type(to), to), list_type(to) if returns is None else returns
 
@@ -291,6 +275,21 @@ def _at_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
     return replace(args[0].parts[0], may_hold_null=YES, may_raise=may_raise)
 
 
+def _size_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
+    """Return the interval of a size: 0 where no element can occur, and never below -1 or 0."""
+    (array,) = args
+    may_hold = YES
+    if array.parts:
+        may_hold = array.parts[0].may_hold_any | array.parts[0].may_hold_null
+    return replace(
+        may_be_true(YES, args),
+        dtype=call.dtype,
+        low=np.full(1, 0 if call.session.ansi else -1),
+        high=np.where(may_hold, end(ty.INT32, high=True), 0),
+        may_hold_null=array.may_hold_null if call.session.ansi else ~YES,
+    )
+
+
 def _part_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
     """Return the interval of an array that has some elements of the first argument."""
     return replace(may_be_true(YES, args), dtype=call.dtype, parts=args[0].parts)
@@ -321,13 +320,20 @@ FUNCTIONS: Final = {
         nested=True,
     ),
     "size": nested_function(
-        _of_array(lambda e: ty.INT32), length, by_call=True, strict=False, items=True
+        _of_array(lambda e: ty.INT32),
+        length,
+        by_call=True,
+        strict=False,
+        interval=_size_interval,
+        items=True,
     ),
     FIELDS: Function(_two_arrays(None), rows=unknown_rows, interval=any_result, nested=True),
     "flatten": Function(
         _of_array(_flat), rows=unknown_rows, interval=any_result, nested=True, items=True
     ),
-    "array_contains": nested_function(_with_value(ty.BOOL), _contains, interval=_contains_interval),
+    "array_contains": nested_function(
+        _with_value(ty.BOOL), _contains, interval=_contains_interval, items=True
+    ),
     "array_position": nested_function(
         _with_value(ty.INT64),
         lambda a, v: a.index(v) + 1 if v in a else 0,
@@ -359,14 +365,17 @@ FUNCTIONS: Final = {
         _of_array(_same),
         lambda a: tuple(v for v in a if v is not None),
         interval=_part_interval,
+        items=True,
     ),
-    "reverse_array": nested_function(_of_array(_same), lambda a: a[::-1], interval=_part_interval),
+    "reverse_array": nested_function(
+        _of_array(_same), lambda a: a[::-1], interval=_part_interval, items=True
+    ),
     "concat_arrays": nested_function(
         _two_arrays(None),
         lambda *a: tuple(v for x in a for v in x),
         interval=_concat_interval,
     ),
-    "slice": nested_function(_of_array(_same, ty.INT32, ty.INT32), _slice),
+    "slice": nested_function(_of_array(_same, ty.INT32, ty.INT32), _slice, items=True),
     "array_join": nested_function(_joined_signature, _joined),
     "split": nested_function(_split_signature, _split),
 }

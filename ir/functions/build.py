@@ -10,7 +10,14 @@ import numpy as np
 
 from skipstone.ir import types as ty
 from skipstone.ir.coercion.coerce import in_spark
-from skipstone.ir.function import Call, Function, check_arity, int_literal, text_literal
+from skipstone.ir.function import (
+    Call,
+    Function,
+    check_arity,
+    has_items,
+    int_literal,
+    text_literal,
+)
 from skipstone.ir.functions import builtin_functions, casts, clocks, intervals
 from skipstone.ir.functions.arithmetic import number
 from skipstone.ir.functions.casts import check_cast, steps
@@ -155,7 +162,7 @@ def _or_array(name: str, of_arrays: str) -> Build:
     """Build a function of text or of arrays."""
 
     def make(args: tuple[Node, ...], session: Session) -> Node:
-        nested = any(a.dtype is not None and a.dtype.element is not None for a in args)
+        nested = any(has_items(a.dtype) and not a.dtype.entries for a in args if a.dtype)
         return plain_call(of_arrays if nested else name, args, session)
 
     return make

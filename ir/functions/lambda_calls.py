@@ -8,19 +8,19 @@ from typing import Final
 
 from skipstone.ir import types as ty
 from skipstone.ir.coercion.fields import fields_at, split
-from skipstone.ir.function import has_items, readable
-from skipstone.ir.functions.arrays import element
+from skipstone.ir.function import element, has_items, readable
 from skipstone.ir.functions.build import lambda_call
 from skipstone.ir.functions.maps import entries
 from skipstone.ir.node import Name, Node, Op, Path
 from skipstone.ir.session import CannotJudge, Session
-from skipstone.ir.types import DType, Leaf, list_type
+from skipstone.ir.types import DType, Kind, Leaf, list_type
 
 # The number of a function's other arguments, and of the parameters that its lambda may have.
 ARITY: Final[dict[str, tuple[int, tuple[int, ...]]]] = {
     "exists": (1, (1,)), "forall": (1, (1,)), "filter": (1, (1, 2)), "transform": (1, (1, 2)),
-    "aggregate": (2, (2,)), "map_filter": (1, (2,)),
+    "aggregate": (2, (2,)), "map_filter": (1, (2,)), "transform_values": (1, (2,)),
 }  # fmt: skip
+ALSO: Final = {"reduce": "aggregate"}  # other names
 CONDITIONS: Final = ("exists", "forall", "filter", "map_filter")  # their lambda is a condition
 
 
@@ -41,7 +41,7 @@ def parameters(name: str, lambda_: Node, args: tuple[Node, ...]) -> dict[Path, L
         raise CannotJudge("the lambda is not understood")
     if len(set(names)) < len(names):
         raise CannotJudge("two parameters of the lambda have one name")
-    if name == "map_filter":
+    if name in ("map_filter", "transform_values"):
         key, value = entries(args[0])
         record = () if has_items(value) else value.record
         return _leaves(names[0], (Leaf((), key, True),)) | _leaves(
@@ -121,6 +121,11 @@ def _type(name: str, args: tuple[Node, ...], body: Node) -> DType:
         return ty.BOOL
     if body.dtype is None:
         raise CannotJudge("the lambda is not understood")
+    if name == "transform_values":
+        if not body.dtype.ordered or first.entries is None:
+            raise CannotJudge(f"a map of {body.dtype} is not understood")
+        map_name = f"map<{first.entries[0]},{body.dtype}>"
+        return DType(Kind.OTHER, name=map_name, entries=(first.entries[0], readable(body.dtype)))
     if name == "transform":
         if not body.dtype.ordered and body.dtype.element is None and body.dtype != ty.NULL:
             raise CannotJudge(f"an array of {body.dtype} is not understood")

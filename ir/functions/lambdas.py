@@ -128,6 +128,9 @@ FUNCTIONS: Final = {
     "forall": _by_elements(_forall),
     "filter": _by_elements(_filtered),
     "transform": _by_elements(_transformed),
-    "map_filter": Function(_signature, rows=unknown_rows, interval=any_result, nested=True),
+    **dict.fromkeys(
+        ("map_filter", "transform_values"),
+        Function(_signature, rows=unknown_rows, interval=any_result, nested=True),
+    ),
     "aggregate": Function(_signature, rows=_aggregate, interval=any_result, nested=True),
 }

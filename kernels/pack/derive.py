@@ -12,23 +12,19 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-import pyarrow as pa
 
 from skipstone.ir import types as ty
-from skipstone.ir.arrow import python_array
 from skipstone.ir.functions import builtin_functions
 from skipstone.ir.functions.build import TRUTH, call_of, function_of
-from skipstone.ir.interval import Interval, anything, apply, end, opaque, point
+from skipstone.ir.interval import Interval, anything, apply, opaque, point, unknown
 from skipstone.ir.lower import Program, Want, condition_of
 from skipstone.ir.merge import merge
 from skipstone.ir.node import ELEMENT, FIELDS, Node, Op, Path, columns_of, parts_of
-from skipstone.ir.types import TEXT, DType, Kind
+from skipstone.ir.types import DType
 from skipstone.ir.values import NO, YES, Data, Mask, numpy_type_of
-from skipstone.kernels.pack.bounds import Bounds
-from skipstone.kernels.pack.codes import Dictionary, key_of, value_of_key
-from skipstone.kernels.pack.columns import Column, column_of
-from skipstone.kernels.pack.narrow import open_ends
-from skipstone.kernels.pack.planes import Plane, plane_of, unpack, word_count
+from skipstone.kernels.pack.column_intervals import keys_of, mask_of_plane, packed, unpacked
+from skipstone.kernels.pack.columns import Column
+from skipstone.kernels.pack.planes import plane_of, unpack, word_count
 from skipstone.kernels.run import numpy_cpu, pool
 
 if TYPE_CHECKING:
@@ -74,7 +70,7 @@ def _by_distinct(n: Node, leaf: Node, source: PackedStatistics) -> Interval:
         for b in (column.low, column.high)
     )
     flags = sum(
-        np.broadcast_to(_mask(p, count), count).astype(np.int64) << i
+        np.broadcast_to(mask_of_plane(p, count), count).astype(np.int64) << i
         for i, p in enumerate((column.may_hold_value, column.may_hold_null))
     )
     _, first, inverse = np.unique(
@@ -83,7 +79,7 @@ def _by_distinct(n: Node, leaf: Node, source: PackedStatistics) -> Interval:
     if len(first) > count // 2:
         return _in_chunks(n, {leaf: _leaf(leaf, source)}, count)
     planes = (
-        plane_of(np.broadcast_to(_mask(p, count), count)[first])
+        plane_of(np.broadcast_to(mask_of_plane(p, count), count)[first])
         for p in (column.may_hold_value, column.may_hold_null)
     )
     may_hold_value, nulls = planes
@@ -95,7 +91,7 @@ def _by_distinct(n: Node, leaf: Node, source: PackedStatistics) -> Interval:
         may_hold_value=may_hold_value,
         may_hold_null=nulls,
     )
-    keys = _keys(column)
+    keys = keys_of(column)
     parts = {leaf: lambda start, stop: unpacked(_slice(distinct, start, stop), stop - start, keys)}
     v = _in_chunks(n, parts, len(first))
     return Interval(v.dtype, *(np.broadcast_to(a, len(first))[inverse] for a in v.arrays))
@@ -118,7 +114,7 @@ def _in_chunks(n: Node, leaves: dict[Node, LeafReader], count: int) -> Interval:
 
 
 def _leaves(n: Node) -> Iterator[Node]:
-    if n.op is Op.COLUMN or _is_condition(n) or _is_fields(n):
+    if n.op is Op.COLUMN or _is_condition(n) or _is_fields(n) or _is_filter(n):
         yield n
     elif n.op is Op.CALL:
         for a in n.args:
@@ -130,6 +126,11 @@ def _is_condition(n: Node) -> bool:
     return n.op is Op.CALL and (
         call_of(n).name == TRUTH or (call_of(n).name == "exists" and n.args[0].op is Op.COLUMN)
     )
+
+
+def _is_filter(n: Node) -> bool:
+    """Return True for the elements of a column that meet a condition."""
+    return n.op is Op.CALL and call_of(n).name == "filter" and n.args[0].op is Op.COLUMN
 
 
 def _is_fields(n: Node) -> bool:
@@ -148,6 +149,7 @@ def _is_builtin(n: Node) -> bool:
         n.op is not Op.CALL
         or _is_condition(n)
         or _is_fields(n)
+        or _is_filter(n)
         or (call_of(n).name in builtin_functions() and all(map(_is_builtin, n.args)))
     )
 
@@ -155,12 +157,14 @@ def _is_builtin(n: Node) -> bool:
 def _leaf(n: Node, source: PackedStatistics) -> LeafReader:
     if _is_fields(n):
         return _fields(n, source)
+    if _is_filter(n):
+        return _filtered(n, source)
     if n.op is Op.CALL:
         found = _truth(n.args[0], source) if call_of(n).name == TRUTH else _exists(n, source)
         return functools.partial(_slice_interval, found)
     assert isinstance(n.value, tuple) and n.dtype is not None
     column = source.column(n.value, n.dtype)
-    keys, parts = _keys(column), _parts(n.value, n.dtype, source)
+    keys, parts = keys_of(column), _parts(n.value, n.dtype, source)
 
     def read(first: int, stop: int) -> Interval:
         found = unpacked(_slice(column, first, stop), stop - first, keys)
@@ -173,7 +177,7 @@ def _parts(path: Path, dtype: DType, source: PackedStatistics) -> list[LeafReade
     """Return the readers of an array's elements, or of a map's keys and values, if bounds exist."""
     if not source.bounds_elements:
         return []
-    parts = parts_of(dtype).items() if dtype.nested else ()
+    parts = [(part, t) for part, t in parts_of(dtype).items() if len(part) == 1]
     return [_leaf(Node(Op.COLUMN, (), (*path, *part), t), source) for part, t in parts]
 
 
@@ -194,19 +198,45 @@ def _fields(n: Node, source: PackedStatistics) -> LeafReader:
     return read
 
 
+def _filtered(n: Node, source: PackedStatistics) -> LeafReader:
+    """Return the reader of an array's elements that may meet a condition."""
+    array, met = n.args[0], _met(n, source)
+    assert array.dtype is not None and n.dtype is not None
+    items = n.dtype.element or n.dtype.record[0].dtype
+    read_array = _leaf(array, source)
+
+    def read(first: int, stop: int) -> Interval:
+        found, test = read_array(first, stop), _slice_interval(met, first, stop)
+        true = test.may_hold_value & np.asarray(test.high > 0, np.bool_)
+        item = found.parts[0] if found.parts else unknown(items)
+        item = replace(
+            item,
+            may_hold_value=item.may_hold_value & true,
+            may_hold_null=item.may_hold_null & true,
+            may_hold_nan=item.may_hold_nan & true,
+        )
+        return replace(found, parts=(item,), may_raise=found.may_raise | test.may_raise)
+
+    return read
+
+
 def _slice_interval(v: Interval, first: int, stop: int) -> Interval:
     return Interval(v.dtype, *(a if len(a) == 1 else a[first:stop] for a in v.arrays))
 
 
-def _exists(n: Node, source: PackedStatistics) -> Interval:
-    """Return the interval of `exists`: TRUE only where some element may meet the condition."""
-    array, (body, parameter) = n.args[0], call_of(n).body
-    assert isinstance(array.value, tuple) and array.dtype is not None
+def _met(n: Node, source: PackedStatistics) -> Interval:
+    """Return whether some element of a column may meet the condition of a lambda."""
+    array, (body, parameter, *_) = n.args[0], call_of(n).body
+    assert isinstance(array.value, tuple)
     if not source.bounds_elements or _is_inside_lambda(body, parameter):
         return anything(ty.BOOL)
-    met = _truth(_of_elements(body, parameter, array.value), source)
+    return _truth(_of_elements(body, parameter, array.value), source)
+
+
+def _exists(n: Node, source: PackedStatistics) -> Interval:
+    """Return the interval of `exists`: TRUE only where some element may meet the condition."""
     return replace(
-        met, low=np.zeros(1, np.int64), may_hold_value=np.ones(1, np.bool_), may_hold_null=YES
+        _met(n, source), low=np.zeros(1, np.int64), may_hold_value=YES, may_hold_null=YES
     )
 
 
@@ -277,7 +307,7 @@ def _may_raise(condition: Node, source: PackedStatistics) -> Iterator[Mask]:
     for a in condition.args:
         if a.op is Op.CALL:
             assert a.dtype is not None
-            yield _mask(source.column(a, a.dtype).may_raise, source.num_containers)
+            yield mask_of_plane(source.column(a, a.dtype).may_raise, source.num_containers)
         elif a.op is not Op.COLUMN:
             yield from _may_raise(a, source)
 
@@ -290,87 +320,3 @@ def _plane(program: Program, source: PackedStatistics, prepare: Any) -> Mask:
     out = np.empty(word_count(launch.n), np.uint64)
     numpy_cpu.run(launch, [out])
     return unpack(out, launch.n)
-
-
-def _mask(plane: Plane, n: int) -> Mask:
-    return np.full(1, plane) if isinstance(plane, bool) else unpack(plane, n)
-
-
-def unpacked(c: Column, n: int, keys: Data | None = None) -> Interval:
-    """Return a packed column as an interval; codes become the values in `keys` (see `_keys`)."""
-    dtype = c.dtype
-    may_hold_value, nulls, nans, may_raise = (
-        _mask(p, n) for p in (c.may_hold_value, c.may_hold_null, c.may_hold_nan, c.may_raise)
-    )
-    if not dtype.ordered:  # such a column only has null tests
-        zero = np.zeros(1, np.int64)
-        return Interval(dtype, zero, zero, NO, may_hold_value, nulls, nans, may_raise)
-    low, high = (_values(c, keys, high=h) for h in (False, True))
-    above = NO
-    if dtype.kind in TEXT:
-        if c.high is None:
-            above = np.ones(1, np.bool_)
-        else:
-            above = np.asarray(c.high == c.end(high=True), np.bool_)
-    if (
-        dtype.kind is not Kind.FLOAT
-        and c.low is not None
-        and c.high is not None
-        and np.array_equal(c.low, c.high)
-    ):
-        high = low  # one value per container: functions then evaluate it once
-    return Interval(dtype, low, high, above, may_hold_value, nulls, nans, may_raise)
-
-
-def _keys(c: Column) -> Data | None:
-    """Return the values of codes; the last one is the value of an unknown upper bound."""
-    if c.codes is None:
-        return None
-    assert isinstance(c.codes, Dictionary), "coarse codes have no values"
-    keys = c.codes.keys.to_pylist()
-    values = np.array([value_of_key(k, c.dtype) for k in keys], object)
-    return values if c.dtype.kind is Kind.DECIMAL else np.append(values, end(c.dtype, high=True))
-
-
-def _values(c: Column, keys: Data | None, *, high: bool) -> Data:
-    bounds = c.high if high else c.low
-    if bounds is None:
-        return end(c.dtype, high=high)
-    if keys is not None:
-        return np.asarray(keys[np.asarray(bounds)])
-    out = np.asarray(bounds, numpy_type_of(c.dtype))
-    if c.narrowed and open_ends(c.dtype, c.numpy_type)[high]:
-        out = np.where(bounds == c.end(high), end(c.dtype, high=high), out)
-    return out
-
-
-def packed(v: Interval, n: int) -> Column:
-    """Return an interval as a packed column of n containers."""
-    dtype = v.dtype
-    may_hold_value, nulls, nans, may_raise = (
-        plane_of(np.broadcast_to(m, n))
-        for m in (v.may_hold_value, v.may_hold_null, v.may_hold_nan, v.may_raise)
-    )
-    has_value = np.broadcast_to(v.may_hold_value, n)
-    known = has_value.copy()
-    low = _bounds(np.broadcast_to(v.low, n), known, dtype)
-    high = _bounds(
-        np.broadcast_to(v.high, n), known & ~np.broadcast_to(v.unbounded_above, n), dtype
-    )
-    return replace(column_of(dtype, low, high, may_hold_value, nulls, nans), may_raise=may_raise)
-
-
-def _bounds(values: Data, known: Mask, dtype: DType) -> Bounds:
-    if dtype.coded:
-        keys = [
-            key_of(int(x) if dtype.kind is Kind.DECIMAL else x, dtype) if k else None
-            for x, k in zip(values.tolist(), known.tolist(), strict=True)
-        ]
-        return Bounds(python_array(keys, pa.large_binary()), known)
-    if dtype.kind is Kind.FLOAT:
-        return Bounds(np.where(known, values, 0).astype(dtype.numpy_type), known)
-    low, high = dtype.lowest, dtype.highest
-    return Bounds(
-        np.clip(np.where(known, values, 0).astype(np.int64), low, high).astype(dtype.numpy_type),
-        known,
-    )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from skipstone.ir.errors import clip, warn_caller
 from skipstone.ir.functions.build import TRUTH, call_of, function_of
 from skipstone.ir.interval import any_result
-from skipstone.ir.node import Node, Op, conjuncts_of, not_understood, parts_of, sql_path
+from skipstone.ir.node import FIELDS, Node, Op, conjuncts_of, not_understood, parts_of, sql_path
 from skipstone.ir.simplify import TRUE
 from skipstone.ir.text import show
 from skipstone.ir.types import Kind
@@ -131,7 +131,11 @@ def why_opaque(n: Node) -> tuple[str, str] | None:
         return None
     call = call_of(n)
     function = function_of(call.name)
-    if call.session.ansi and call.types and call.types[0].element is not None:
+    if call.name in ("filter", FIELDS) and n.args[0].op is Op.COLUMN:
+        return None  # some of the column's elements
+    if call.name == "size":
+        return None if n.args[0].op is Op.CALL and call_of(n.args[0]).name == "filter" else OPAQUE
+    if call.session.ansi and call.types and call.types[0].entries is None:
         if call.name in ("[]", "element_at"):
             return SHORTER
     return OPAQUE if function is not None and function.interval is any_result else None

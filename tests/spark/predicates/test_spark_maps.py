@@ -61,7 +61,7 @@ NOT map_contains_key(m, 'a') ;; coalesce(m['a'], i)
 # Keys of other types, values without functions, and functions of whole maps.
 REFUSED = """
 m[1] = 1 ;; element_at(m, 1) = 1 ;; d['2024-01-01'] IS NULL ;; w.a = 1 ;; m[0][1] = 1
-size(transform_values(m, (k, v) -> v)) = 1
+size(transform_keys(m, (k, v) -> k)) = 1
 map('a', i)['a'] = 1 ;; map_contains_key(m, 1) ;; get(m, 'a') = 1 ;; map_contains_key(i, 1)
 """.strip()
 

@@ -33,6 +33,9 @@ def rows_of(i):
         "x": pa.array(range(10 * i, 10 * i + 8), pa.int32()),
         "nested": [[[i]] for _ in range(8)],
         "items": [[{"sku": f"s{i}{j}", "qty": 10 * i + j, "o": {"z": i}}, None] for j in range(8)],
+        "fs": [[10.0 * i + j, None] for j in range(8)],
+        "ts": [[dt.datetime(2024, 1 + i, 1 + j, tzinfo=dt.UTC)] for j in range(8)],
+        "prices": [[{"p": 10.0 * i + j, "qty": i}] for j in range(8)],
         "empty": pa.array([[] if i else [5]] * 8, pa.list_(pa.int64())),
     }
 
@@ -107,6 +110,41 @@ FORMS = [
     ("exists(items, v -> v IS NULL)",                "0 1 2 3 4 5"),
     ("NOT exists(items, v -> v.qty = 33)",           "0 1 2 3 4 5"),
     ("forall(items, v -> v.qty = 33)",               "0 1 2 3 4 5"),
+    ("exists(items.qty, v -> v = 33)",               "3"),
+    ("exists(items.o, v -> v.z = 3)",                "3"),
+    ("exists(transform(items, v -> v.qty), v -> v = 33)", "3"),
+    ("exists(items, v -> v.qty = x + 1)",            "0 1 2 3 4 5"),
+    ("exists(items, v -> v.qty > x + 20)",           ""),
+    ("exists(items, v -> v.qty = x AND v.sku = 's33')", "3"),
+    ("exists(items, v -> exists(xs, w -> w = v.qty))", "0 1 2 3 4 5"),
+    ("array_max(items.qty) > 44",                    "4 5"),
+    ("array_min(transform(items, v -> v.o.z)) = 2",  "2"),
+    ("get(items, 0).qty = 33",                       "3"),
+    ("get(items.sku, 0) = 's33'",                    "3"),
+    ("try_element_at(items, -2).o.z >= 4",           "4 5"),
+    ("items[0].qty = 33",                            "0 1 2 3 4 5"),  # may raise an error
+    ("arrays_overlap(items.qty, array(8, 33))",      "1 2 3"),
+    ("get(items, 0) IS NULL",                        "0 1 2 3 4 5"),
+    ("items.qty IS NULL",                            "0 1 2 3 4 5"),
+    ("size(filter(items, v -> v.qty > 44)) > 0",     "4 5"),
+    ("size(filter(items, v -> v.qty > 44)) = 0",     "0 1 2 3 4 5"),
+    ("size(filter(items, (v, i) -> v.qty > 44 AND i = 0)) > 0", "0 1 2 3 4 5"),
+    ("size(filter(xs, v -> v > 44)) > 1",            "4 5"),
+    ("array_max(filter(xs, v -> v < 12)) > 0",       "0 1"),
+    ("size(filter(xs, v -> v > x + 20)) > 0",        ""),
+    ("size(xs) < 0",                                 ""),
+    ("array_contains(fs, 33)",                       "3"),
+    ("array_contains(fs, 33.5D)",                    "3"),
+    ("array_contains(fs, CAST(x AS DOUBLE))",        "0 1 2 3 4 5"),
+    ("exists(fs, v -> v < 12)",                      "0 1"),
+    ("exists(fs, v -> v > 12)",                      "0 1 2 3 4 5"),  # NaN is above 12
+    ("array_min(fs) < 12",                           "0 1"),
+    ("get(fs, 0) = 33",                              "3"),
+    ("exists(ts, v -> v < TIMESTAMP '2024-02-01')",  "0"),
+    ("array_max(ts) > TIMESTAMP '2024-05-01'",       "4 5"),
+    ("get(prices, 0).p < 12",                        "0 1"),
+    ("m.k3 > 0",                                     "3"),
+    ("m.K3 > 0",                                     ""),
 ]  # fmt: skip
 
 
@@ -237,6 +275,7 @@ VALUES = {
     pa.decimal128(5, 2): [D("-999.99"), D("0.00"), D("1.50"), D("999.99")],
     pa.decimal128(30, 3): [D("-1e20"), D("0.000"), D("1.500"), D("1e25")],
     pa.bool_(): [False, True],
+    pa.float64(): [float("nan"), float("inf"), -1.5, -0.0, 0.0, 2.5],
 }
 
 
@@ -249,7 +288,7 @@ def sql(value):
         return f"DATE '{value}'"
     return (
         f"'{value}'"
-        if isinstance(value, str)
+        if isinstance(value, str | float)
         else format(value, "f")
         if isinstance(value, D)
         else str(value)
@@ -286,7 +325,7 @@ def conditions(r, pool, dtype):
 def ss_type(dtype):
     names = {
         pa.int8(): "TINYINT", pa.int64(): "BIGINT", pa.string(): "STRING", pa.binary(): "BINARY",
-        pa.date32(): "DATE", pa.bool_(): "BOOLEAN",
+        pa.date32(): "DATE", pa.bool_(): "BOOLEAN", pa.float64(): "DOUBLE",
     }  # fmt: skip
     return names.get(dtype) or f"DECIMAL({dtype.precision},{dtype.scale})"
 
