@@ -355,7 +355,7 @@ class _Binder:
                 return char.char_column(leaf, column, self.session) if leaf.char_length else column
             case []:
                 if (parent := self.unordered_parent(key)) is not None:
-                    column = Node(Op.COLUMN, value=parent.path, dtype=parent.dtype)
+                    column = self.column(Node(Op.COLUMN, value=Name(parent.path)))
                     from skipstone.ir.coercion.fields import fields_of
 
                     return fields_of(column, name.parts[len(parent.path) :], shown, self.session)

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from skipstone.ir import compute as pc
-from skipstone.ir.arrow import arrow_of
+from skipstone.ir.arrow import arrow_of, plain
 from skipstone.ir.evaluation.lists import Ints, Lists
 from skipstone.ir.function import has_items
 from skipstone.ir.functions.build import call_of
@@ -45,7 +45,8 @@ def _with_columns(
     for other in others:
         assert isinstance(other.value, tuple)
         if other.value[0] not in columns:
-            columns[other.value[0]] = pc.take(batch.column(other.value[0]), arrow_of(rows))
+            column = plain(batch.column(other.value[0]))
+            columns[other.value[0]] = pc.take(column, arrow_of(rows))
     return pa.record_batch(list(columns.values()), list(columns))
 
 
