@@ -128,6 +128,19 @@ def fields_at(source: Node, path: Path, session: Session) -> Node:
     return lambda_call(FIELDS, (source,), path, dtype, session)
 
 
+def _widens(element: DType, value: Node) -> bool:
+    """Return True for a literal of another type that array_contains compares as `=` does.
+
+    Spark makes an INT beside FLOAT elements a FLOAT, and for `=`, in ANSI mode, both a DOUBLE.
+    """
+    kind = value.dtype and value.dtype.kind
+    if kind is Kind.INT and isinstance(value.value, int):
+        if element.kind is Kind.DECIMAL:
+            return element.precision <= 18  # no digits are lost beside the 20 of a BIGINT
+        return element == ty.DOUBLE or (element == ty.FLOAT and abs(value.value) <= 2**24)
+    return kind is Kind.DECIMAL and element.kind is Kind.FLOAT
+
+
 def as_exists(array: Node, value: Node, session: Session) -> Node | None:
     """Return `array_contains(items.sku, 'x')` as `exists(items, v -> v.sku = 'x')`.
 
@@ -141,10 +154,8 @@ def as_exists(array: Node, value: Node, session: Session) -> Node | None:
     given = value.dtype
     if value.op is not Op.LITERAL or value.value is None or given is None:
         return None
-    kinds = {element.kind, given.kind}
-    alike = element == given or kinds == {Kind.INT} or kinds == {Kind.DECIMAL}
-    widened = element == ty.DOUBLE and given.kind in (Kind.INT, Kind.DECIMAL)
-    if not element.ordered or not (alike or widened):
+    alike = element.kind is given.kind and element.zoned == given.zoned
+    if not element.ordered or element.kind is Kind.UINT or not (alike or _widens(element, value)):
         return None
     column = Node(Op.COLUMN, value=(PARAMETER, *path), dtype=element)
     body = simplify(compare(Op.EQ, column, value, session))

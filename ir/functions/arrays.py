@@ -97,7 +97,9 @@ def _with_value(returns: DType | None) -> Callable[[tuple[Node, ...], Session], 
         check_arity(args, 2)
         given, array = args[1].dtype, args[0].dtype
         assert given is not None and array is not None
-        if array.record and has_items(array) and given == _ordered(item(args[0])):
+        if array.record and has_items(array):
+            if given != (found := _ordered(item(args[0]))):
+                raise CannotJudge(f"elements of {found} together with {given} are not understood")
             return (array, given), array if returns is None else returns
         own = element(args[0])
         to = wider(own, given, session)
