@@ -226,6 +226,18 @@ def test_rows_of_columns_without_a_chunk_of_pages(where, tmp_path):
     assert found["ls"].to_pylist() == [expected["ls"][k].as_py() for k in found["k"].to_pylist()]
 
 
+def test_required_structs_within_null_structs(tmp_path, read):
+    """Arrow reads such a struct as NULL around a list, and as a value around other fields."""
+    inner = pa.struct([pa.field("a", pa.int64()), pa.field("items", pa.list_(pa.int64()))])
+    kind = pa.struct([pa.field("in", inner, nullable=False)])
+    rows = [None if i % 3 else {"in": {"a": i, "items": [i] * (i % 4)}} for i in range(N)]
+    table = pa.table({"k": range(N), "s": pa.array(rows, kind)})
+    path = str(tmp_path / "t.parquet")
+    pq.write_table(table, path, max_rows_per_page=50, write_batch_size=50, write_page_index=True)
+    assert answer(path, "k > 70 AND k < 90")["s"].to_pylist() == rows[71:90]
+    assert read == [True]
+
+
 ASKED = ("k = 250", "k > 1010 AND k < 1030", "s.a = 1777", "array_contains(items, 603L)")
 
 

@@ -18,13 +18,16 @@ from skipstone.kernels.pack.planes import Mask
 T = TypeVar("T")
 
 
-def assembled(arrow_type: pa.DataType, chains: Mapping[Path, pa.Array]) -> pa.Array:
+def assembled(
+    arrow_type: pa.DataType, chains: Mapping[Path, pa.Array], *, nullable: bool = True
+) -> pa.Array:
     """Return a column of a nested type.
 
     Args:
         arrow_type: The type.
         chains: The path of each Parquet column, below the column -> its values, within structs of
             one field and lists. Structs get only those fields that have a Parquet column here.
+        nullable: False if values are NULL only where the struct around them is.
 
     Raises:
         SourceError: Parquet columns disagree about which structs are NULL, or how long lists are.
@@ -39,7 +42,7 @@ def assembled(arrow_type: pa.DataType, chains: Mapping[Path, pa.Array]) -> pa.Ar
         values = chains[()]
         return values if values.type == arrow_type else pc.cast(values, arrow_type)
     if pa.types.is_struct(arrow_type):
-        return _struct(arrow_type, chains)
+        return _struct(arrow_type, chains, nullable=nullable)
     each = [_lengths(part) for part in chains.values()]
     lengths, nulls = each[0]
     if not all(_same(lengths, n) and _same(nulls, m) for n, m in each[1:]):
@@ -66,17 +69,20 @@ def assembled(arrow_type: pa.DataType, chains: Mapping[Path, pa.Array]) -> pa.Ar
     return pa.ListArray.from_arrays(at, element, type=pa.list_(field), mask=mask)
 
 
-def _struct(arrow_type: pa.StructType, chains: Mapping[Path, pa.Array]) -> pa.Array:
+def _struct(
+    arrow_type: pa.StructType, chains: Mapping[Path, pa.Array], *, nullable: bool
+) -> pa.Array:
     """Return a column of structs."""
     parts = list(chains.values())
-    nulls = _nulls(parts[0])
-    if not all(_same(nulls, _nulls(part)) for part in parts[1:]):
+    # Within a NULL struct, Arrow reads a required struct as NULL only if it is around a list.
+    nulls = _nulls(parts[0]) if nullable else None
+    if nullable and not all(_same(nulls, _nulls(part)) for part in parts[1:]):
         raise SourceError("the Parquet columns of a struct disagree about which structs are NULL")
     inner = {path: part.field(0) for path, part in chains.items()}
     fields, values = [], []
     for field in arrow_type:
         if own := _below(inner, field.name):
-            values.append(assembled(field.type, own))
+            values.append(assembled(field.type, own, nullable=field.nullable))
             fields.append(field.with_type(values[-1].type))
     mask = None if nulls is None else arrow_of(nulls)
     return pa.StructArray.from_arrays(values, fields=fields, mask=mask)
