@@ -159,7 +159,9 @@ class _JoinPruner:
                     join_side = join.side_of(OTHER[side])
                     # An anti join needs all keys of its build side.
                     above = (
-                        tuple(self._above(join_side)) if join.needs(side) is Needs.MATCHED else ()
+                        tuple(self._above(join_side, set()))
+                        if join.needs(side) is Needs.MATCHED
+                        else ()
                     )
                     if above or join_side.filtered or self._nbytes(join_side) <= SMALL_BYTES:
                         yield KeySource(
@@ -169,11 +171,19 @@ class _JoinPruner:
                             (join_side, *(self.joins.each[n].side_of(OTHER[s]) for n, s in above)),
                         )
 
-    def _above(self, join_side: JoinSide) -> Iterator[tuple[int, Side]]:
+    def _above(self, join_side: JoinSide, seen: set[int]) -> Iterator[tuple[int, Side]]:
+        """Yield the joins above whose keys filter a side, without those in `seen`.
+
+        Where many tables are joined by one key, many paths lead to the same join, and their number
+        doubles with each table.
+        """
         for number, standing in join_side.above:
+            if number in seen:
+                continue
+            seen.add(number)
             join = self.joins.each[number]
             other = join.side_of(OTHER[standing])
-            further = tuple(self._above(other))
+            further = tuple(self._above(other, seen))
             small = self._nbytes(other) <= max(SMALL_BYTES, self._nbytes(join_side))
             if (
                 join.needs(standing) is Needs.MATCHED

@@ -77,12 +77,13 @@ class JoinKeys {
     return e instanceof Attribute ? ((Attribute) e).exprId().id() : -1;
   }
 
+  // Joins that are used are removed from `above`.
   LogicalPlan of(boolean left, List above) {
     LogicalPlan rows = left ? join.left() : join.right();
     for (int i = 0; i < side(left).above.size(); i++) {
       PushedKeys pushed = (PushedKeys) side(left).above.get(i);
       String name = pushed.keys.number + (pushed.left ? " left" : " right");
-      if (above.contains(name)) rows = pushed.keys.partners(pushed, rows, above);
+      if (above.remove((Object) name)) rows = pushed.keys.partners(pushed, rows, above);
     }
     ArrayList columns = new ArrayList();
     for (int i = 0; i < conjuncts.size(); i++) {

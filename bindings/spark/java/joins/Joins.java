@@ -47,10 +47,10 @@ public class Joins {
   /**
    * Return the rows of keys on one side of a join, without rows that the joins in `above` do not
    * need. `above` holds the number of each such join and the side on which this join is, as in
-   * "3 left,5 right".
+   * "3 left,5 right". Each is used once, where it is met first.
    */
   public LogicalPlan of(int join, boolean left, String above) {
-    List outer = java.util.Arrays.asList((Object[]) above.split(","));
+    List outer = new ArrayList(java.util.Arrays.asList((Object[]) above.split(",")));
     return ((JoinKeys) joins.get(join)).of(left, outer);
   }
 
