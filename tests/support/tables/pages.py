@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from skipstone.bindings.tables.parquet import footer, read_groups
+from skipstone.bindings.tables.parquet.pages.nested.page_rows import COUNT_ZEROS
 from skipstone.kernels.decode import footer_layout, page_layout, spans
 from skipstone.kernels.decode.spans import GATHER
 from skipstone.kernels.run.loops import compiled, plain
@@ -27,7 +28,7 @@ FAR = (dt.date(1, 1, 1), dt.date(1582, 10, 4), dt.date(1582, 10, 15), dt.date(99
 
 def compile_loops():
     """Compile the loops that find pages; without them, row groups are read."""
-    for loop in (footer_layout.WALK, GATHER, page_layout.HEADERS, page_layout.SOUND):
+    for loop in (footer_layout.WALK, GATHER, page_layout.HEADERS, page_layout.SOUND, COUNT_ZEROS):
         compiled(loop)
 
 
