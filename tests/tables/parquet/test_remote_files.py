@@ -2,6 +2,7 @@
 
 import bisect
 import threading
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -15,8 +16,9 @@ from fsspec.implementations.local import LocalFileSystem
 
 import skipstone as ss
 from skipstone.bindings.tables import open_objects
-from skipstone.bindings.tables.parquet import footers
+from skipstone.bindings.tables.parquet import footers, group_tasks
 from skipstone.bindings.tables.parquet.pages import ranges
+from skipstone.bindings.tables.parquet.pages.nested import whole_columns
 from skipstone.bindings.tables.parquet.pages.ranges import (
     MIN_READ,
     REMOTE_GAP,
@@ -299,3 +301,32 @@ def test_pieces_that_a_thread_adds_while_another_one_looks(added, monkeypatch):
 
     monkeypatch.setattr(bisect, "bisect_right", found_then_added)
     assert pieces.find((50, 60)) == data[50:60]
+
+
+class Slow(LocalFileSystem):
+    """Lets other threads run while its files are at their end, and before each read."""
+
+    protocol = "slow"
+    cachable = False
+
+    def _open(self, path, *args, **kwargs):
+        file = super()._open(path, *args, **kwargs)
+        seek, read = file.f.seek, file.f.read
+        file.seek = lambda *to: (seek(*to), time.sleep(0.005 * (to[1:] == (2,))))[0]
+        file.read = lambda size=-1: (time.sleep(0.002), read(size))[1]
+        return file
+
+
+def test_threads_that_read_one_file_do_not_move_its_position(tmp_path, monkeypatch):
+    """Arrow finds the size of a file object of Python by moving its position to the end."""
+    monkeypatch.setattr(whole_columns, "threads", lambda: 4)
+    monkeypatch.setattr(group_tasks, "MANY_GROUPS", 1 << 30)
+    path, n = str(tmp_path / "t.parquet"), 800
+    items = pa.array([[i] * (i % 4) for i in range(n)])
+    pq.write_table(pa.table({"k": range(n), "items": items}), path, row_group_size=100)
+    slow = pafs.PyFileSystem(pafs.FSSpecHandler(Slow()))
+    with monkeypatch.context() as patch:
+        seen = pages.Pages(patch)
+        found = rows([path], "k % 2 = 1", filesystem=slow)
+    assert found["items"].to_pylist() == items.to_pylist()[1::2]
+    assert seen.by_row_groups == 0

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from skipstone.bindings.tables.parquet.pages.decoders import ArrowColumns
 from skipstone.bindings.tables.parquet.pages.wanted_pages import CandidateGroup
@@ -72,15 +73,32 @@ def read_whole(groups: Sequence[CandidateGroup], schema: pa.Schema) -> ArrowColu
     if len(groups) == 1 or threads() == 1:
         each = [_batches(g, schema) for g in groups]
     else:
+        # Arrow finds the size of a file object of Python by moving its position, so such a file is
+        # opened before threads read it.
+        files = [None if g.windows[0].group.ranges.local else _opened(g) for g in groups]
         with ContextPool(threads(), "skipstone-decode") as pool:
-            each = list(pool.map(lambda g: _batches(g, schema), groups))
+            each = list(pool.map(lambda g, file: _batches(g, schema, file), groups, files))
     return ArrowColumns(pa.Table.from_batches([b for found in each for b in found], schema))
 
 
-def _batches(candidates: CandidateGroup, schema: pa.Schema) -> list[pa.RecordBatch]:
-    """Return columns of the candidate rows of one row group."""
+def _opened(candidates: CandidateGroup) -> pq.ParquetFile:
+    """Open the file of a row group, to decode it by Arrow."""
     g = candidates.windows[0].group
-    file = parquet_file(g.ranges.source, local=g.ranges.local, metadata=g.footer.metadata)
+    return parquet_file(g.ranges.source, local=g.ranges.local, metadata=g.footer.metadata)
+
+
+def _batches(
+    candidates: CandidateGroup, schema: pa.Schema, file: pq.ParquetFile | None = None
+) -> list[pa.RecordBatch]:
+    """Return columns of the candidate rows of one row group.
+
+    Args:
+        candidates: The row group.
+        schema: The columns, as the table has them.
+        file: Its file; None if it is yet to be opened.
+    """
+    g = candidates.windows[0].group
+    file = _opened(candidates) if file is None else file
     keep = None if candidates.is_whole else candidates.in_row_group()
     own = {name: g.own_names[name] for name in schema.names}
     paths = dict.fromkeys(path for name, at in own.items() for path in g.inner.get(name, [at]))
