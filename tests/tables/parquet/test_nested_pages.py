@@ -341,3 +341,19 @@ def named(field, name, number):
         "delta.columnMapping.id": number, "delta.columnMapping.physicalName": name
     }  # fmt: skip
     return number + 1
+
+
+def test_a_column_whose_name_looks_like_the_key_of_a_field(tmp_path):
+    """With column mapping, any name is allowed; `\\1` is between the names of a key."""
+    struct = pa.struct([("a", pa.int64()), ("b", pa.int64())])
+    kind = pa.schema([("k", pa.int64()), ("s", struct), ("f", pa.int64())])
+    rows = [{"k": k, "s": {"a": k, "b": -k}, "f": 1000 - k} for k in range(1000)]
+    options = deltalake.WriterProperties(data_page_row_count_limit=100, write_batch_size=50)
+    deltalake.write_deltalake(tmp_path, pa.Table.from_pylist(rows, kind), writer_properties=options)
+    (log,) = (tmp_path / "_delta_log").glob("*.json")
+    log.write_text(swapped(log.read_text()).replace(r"\"name\": \"f\"", r"\"name\": \"s\\u0001b\""))
+    table = ss.scan_delta(tmp_path)
+    for where in ("`s\1b` = 850", "s.b = 150 AND `s\1b` = 850", "k = 150"):
+        plan = table.plan(where, columns=["k", "s\1b"])
+        assert len(plan.pages) == 1, where
+        assert plan.to_arrow().to_pylist() == [{"k": 150, "s\1b": 850}], where

@@ -166,7 +166,8 @@ def leaves_among(
     out = {}
     for f in fields:
         leaf = head.leaf_types.get(own_names.get(f.name, ""))
-        if leaf is None or holds_char(f):  # its values are padded
+        # The values of CHAR are padded; a name with `BETWEEN` would be the key of another column.
+        if leaf is None or holds_char(f) or BETWEEN in f.name:
             continue
         if leaf.is_int96:
             is_as_stored = f.type == leaf.arrow and not head.has_julian_int96

@@ -11,7 +11,7 @@ import pyarrow as pa
 from skipstone.bindings.predicates.predicate import PruningPredicate
 from skipstone.bindings.tables.parquet.heads import Head
 from skipstone.bindings.tables.parquet.pages.chunk_pages import pages_of
-from skipstone.bindings.tables.parquet.pages.leaf_types import LeafType, key_of, path_of
+from skipstone.bindings.tables.parquet.pages.leaf_types import BETWEEN, LeafType, key_of, path_of
 from skipstone.bindings.tables.parquet.pages.page_checks import ends_as_listed, header_spans
 from skipstone.bindings.tables.parquet.pages.page_choice import (
     MAX_AHEAD,
@@ -102,6 +102,8 @@ def tested_keys(predicate: PruningPredicate, leaves: Mapping[str, LeafType]) -> 
     known = leaves_of(predicate.schema)
     keys: dict[str, None] = {}
     for path in columns_of(predicate.node):
+        if any(BETWEEN in name for name in path):  # its key would be that of another path
+            continue
         parts = parts_of(known[path].dtype) if path in known else ()
         keys |= dict.fromkeys(key_of((*path, *part)) for part in (parts or [()]))
     return [key for key in keys if key in leaves and not leaves[key].is_int96]
