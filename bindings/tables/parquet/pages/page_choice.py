@@ -48,15 +48,15 @@ class RowGroup:
         ranges: Reads the file.
         rows: The number of its rows.
         footer, number: The file's footer, and the number of the row group there.
-        chunks: Table column -> its chunk.
+        chunks: The key of a Parquet column (`key_of`) -> its chunk.
         constants: The values of columns that the file lacks.
         live: The mask of the rows that are not deleted; None means all.
         own_names: Table column -> its name in the file.
         convert: Converts a column that Arrow decoded to the table's column of a name.
         inner: Table column -> the needed parts, for structs that are needed only in part.
         has_untested_blooms: True if its file has bloom filters that were not tested yet.
-        pages: Table column -> its pages, as far as they were looked up; None means not known.
-        unchecked: The columns whose offset index was not compared with the last page yet.
+        pages: The same keys -> pages, as far as they were looked up; None means not known.
+        unchecked: The keys of columns whose offset index was not compared with the last page yet.
         all_rows: The rows of all its pages.
     """
 
