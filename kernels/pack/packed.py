@@ -16,7 +16,6 @@ from skipstone.ir.lower import Program
 from skipstone.ir.node import Node, Path
 from skipstone.ir.types import DType
 from skipstone.kernels.pack.columns import Column
-from skipstone.kernels.pack.derive import derive
 from skipstone.kernels.pack.planes import Plane
 from skipstone.kernels.run.bounded_cache import BoundedCache
 from skipstone.kernels.run.guard import ChecksummedFile, Guard
@@ -108,6 +107,8 @@ class Packed(ABC):
         It serves callers that read few containers, and verify the column's guards themselves.
         """
         if isinstance(key, Node):
+            from skipstone.kernels.pack.derive import derive  # few conditions have calls
+
             return self._calls.get(key, lambda: derive(key, self))
         return self._columns.get((key, dtype), lambda: self.pack(key, dtype))
 

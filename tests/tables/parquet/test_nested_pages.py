@@ -154,10 +154,11 @@ def test_rows_are_those_of_row_groups(seed, writer, tmp_path, monkeypatch, read)
             without_pages(patch)
             expected = answer(path, where)
         with monkeypatch.context() as patch:
-            Pages(patch)
+            seen = Pages(patch)
             for filesystem in (None, REMOTE):
                 found = answer(path, where, filesystem=filesystem)
                 assert alike(found, expected), (where, filesystem)
+            assert seen.by_row_groups == 0
     assert any(read) or writer == "version 1"  # which does not tell the rows of lists
 
 
