@@ -60,7 +60,11 @@ QUESTIONS: Final = {
         ("id", "s"), "x < 500000", lambda pl: pl.col("x") < 500_000
     ),
     "nested columns of one row": Asked(
-        ("id", "items", "tags", "s"), "id = 1234567", lambda pl: pl.col("id") == 1_234_567
+        ("id", "items", "tags", "s"), "id = 1150000", lambda pl: pl.col("id") == 1_150_000
+    ),
+    "nested columns of 1,000 rows, page indexes": Asked(
+        ("id", "items", "tags", "s"), "id BETWEEN 1150000 AND 1150999",
+        lambda pl: pl.col("id").is_between(1_150_000, 1_150_999), lake="indexed",
     ),
     "filter by a struct's field": Asked(
         ("id",), "s.a < 1000", lambda pl: pl.col("s").struct.field("a") < 1000
@@ -161,6 +165,10 @@ def write(folder: Path, rows: int, folders: int) -> None:
     )
     (folder / "file").mkdir()
     pq.write_table(table, folder / "file" / "a.parquet", row_group_size=rows // 10)
+    (folder / "indexed").mkdir()
+    nested = table.select(["id", "items", "tags", "s"])
+    path = folder / "indexed" / "a.parquet"
+    pq.write_table(nested, path, row_group_size=rows // 10, write_page_index=True)
     flat = table.select(["id", "x", "f", "c", "url"])
     flat = flat.append_column("flag", pa.array(r.random(rows) < 0.5))
     (folder / "group").mkdir()

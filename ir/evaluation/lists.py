@@ -61,12 +61,12 @@ class Lists:
 
     @property
     def starts(self) -> Ints:
-        """Where the items of each row begin."""
+        """The position of the first item of each row, shape (n,)."""
         return self.offsets[:-1]
 
     @property
     def sizes(self) -> Ints:
-        """The number of items of each row."""
+        """The number of items of each row, shape (n,)."""
         return self.offsets[1:] - self.offsets[:-1]
 
     def counts(self, items: Mask) -> Ints:

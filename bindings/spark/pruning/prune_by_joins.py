@@ -174,8 +174,8 @@ class _JoinPruner:
     def _above(self, join_side: JoinSide, seen: set[int]) -> Iterator[tuple[int, Side]]:
         """Yield the joins above whose keys filter a side, without those in `seen`.
 
-        Where many tables are joined by one key, many paths lead to the same join, and their number
-        doubles with each table.
+        If many tables are joined by one key, many paths lead to each join: twice as many with each
+        further table.
         """
         for number, standing in join_side.above:
             if number in seen:

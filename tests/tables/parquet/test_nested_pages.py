@@ -16,7 +16,7 @@ from pyiceberg.types import LongType
 import skipstone as ss
 from skipstone.bindings.tables.parquet import group_tasks
 from skipstone.bindings.tables.parquet.pages import page_choice
-from skipstone.bindings.tables.parquet.pages.nested import nested_pages
+from skipstone.bindings.tables.parquet.pages.nested import nested_pages, page_rows
 from tests.support.effort import LONG
 from tests.support.rows.alike import alike
 from tests.support.tables import iceberg_tables
@@ -236,6 +236,20 @@ def test_required_structs_within_null_structs(tmp_path, read):
     pq.write_table(table, path, max_rows_per_page=50, write_batch_size=50, write_page_index=True)
     assert answer(path, "k > 70 AND k < 90")["s"].to_pylist() == rows[71:90]
     assert read == [True]
+
+
+def test_no_read_waits_for_the_compiler(tmp_path, read, monkeypatch):
+    """On a new machine, lists of many values are read whole until the loop is compiled."""
+    path = str(tmp_path / "t.parquet")
+    pq.write_table(ordered_table(), path, max_rows_per_page=50, write_page_index=True)
+    started = []
+    monkeypatch.setattr(page_rows, "PLAIN_SIZE", 0)
+    monkeypatch.setattr(page_rows, "compiled_or_start", started.append)
+    expected = pq.read_table(path).slice(1500, 1)
+    assert answer(path, "k = 1500", ["k", "items"]) == expected.select(["k", "items"])
+    assert read == [False] and set(started) == {page_rows.COUNT_ZEROS}
+    assert answer(path, "k = 1500", ["k", "s"]) == expected.select(["k", "s"])
+    assert read == [False, True]
 
 
 ASKED = ("k = 250", "k > 1010 AND k < 1030", "s.a = 1777", "array_contains(items, 603L)")

@@ -198,7 +198,8 @@ class Pages:
 def pages_of(chunk: Chunk, ranges: Ranges, *, judged: bool = False) -> Pages | None:
     """Return the pages of a column chunk; None if they cannot be found.
 
-    Without an offset index, the headers of version 1 do not tell the rows of lists and maps.
+    Without an offset index, the headers of version 1 do not tell the rows of lists and maps. The
+    rows of many values are counted only once the loop for it is compiled.
 
     Args:
         chunk: The chunk.
@@ -208,6 +209,11 @@ def pages_of(chunk: Chunk, ranges: Ranges, *, judged: bool = False) -> Pages | N
     Raises:
         OSError: the file cannot be read.
     """
+    if chunk.repeated:
+        from skipstone.bindings.tables.parquet.pages.nested.page_rows import can_count_rows
+
+        if not can_count_rows(chunk.values):
+            return None
     if chunk.offset_index is not None:
         (data,) = ranges.read([chunk.offset_index])
         return _from_index(chunk, data)

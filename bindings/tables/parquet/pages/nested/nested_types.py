@@ -82,9 +82,6 @@ class NestedColumns(NamedTuple):
         return self.leaves if self.by_name else {}
 
 
-NO_COLUMNS: Final = NestedColumns({}, by_name=False)
-
-
 def nested_types(metadata: pq.FileMetaData, columns: pa.Schema) -> dict[str, NestedType]:
     """Return the nested columns of a file that can be read by pages, by name.
 

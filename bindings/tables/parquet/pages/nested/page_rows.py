@@ -16,13 +16,24 @@ from skipstone.bindings.tables.files import Ints
 from skipstone.kernels.decode import footer_loops as at
 from skipstone.kernels.decode import level_loops
 from skipstone.kernels.decode import page_layout as layout
-from skipstone.kernels.run.loops import Loop, compiled_or_plain
+from skipstone.kernels.run.loops import PLAIN_SIZE, Loop, compiled_or_plain, compiled_or_start
 
 COUNT_ZEROS: Final = Loop(level_loops, "count_zeros", "i8(readonly, i8, i8, i8, i8)")
 Bytes = npt.NDArray[np.uint8]
 # Compressions by Parquet's number.
 CODECS: Final = {1: "snappy", 2: "gzip", 4: "brotli", 6: "zstd", 7: "lz4_raw"}
 MAX_UNPACKED: Final = 1 << 28  # bytes of a page; a larger one is not decompressed here
+
+
+def can_count_rows(values: int) -> bool:
+    """Return True if the rows of a chunk's pages can be counted without waiting for the compiler.
+
+    Otherwise the loop is compiled in the background, for later reads.
+
+    Args:
+        values: The number of values in the chunk.
+    """
+    return values <= PLAIN_SIZE or compiled_or_start(COUNT_ZEROS)
 
 
 def rows_in_page(data: Bytes, header: Ints, codec: int, repeated: int) -> int | None:
@@ -53,6 +64,6 @@ def rows_in_page(data: Bytes, header: Ints, codec: int, repeated: int) -> int | 
         start, stop = 4, 4 + int.from_bytes(body[:4].tobytes(), "little")
     else:
         start, stop = 0, len(body)
-    count = compiled_or_plain(COUNT_ZEROS, values)
+    count = compiled_or_plain(COUNT_ZEROS, min(values, PLAIN_SIZE))  # which never waits
     rows = count(body, start, min(stop, len(body)), repeated.bit_length(), values)
     return None if rows < 0 else rows
