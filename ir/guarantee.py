@@ -122,13 +122,12 @@ def guarantees(n: Node) -> tuple[LiteralGuarantee, ...] | None:
     for column, values in _finite_sets(conjuncts, combined).items():
         combined[column, True] = values
         combined.pop((column, False), None)
-    first = {c: i for i, c in enumerate(dict.fromkeys(m for m in n.walk() if m.op is Op.COLUMN))}
-    return tuple(
-        _guarantee(column, positive, values)
-        for (column, positive), values in sorted(
-            combined.items(), key=lambda item: first[item[0][0]]
-        )
-    )
+    found = list(combined.items())
+    if len(found) > 1:
+        names = dict.fromkeys(m for m in n.walk() if m.op is Op.COLUMN)
+        first = {column: i for i, column in enumerate(names)}
+        found.sort(key=lambda item: first[item[0][0]])
+    return tuple(_guarantee(column, positive, values) for (column, positive), values in found)
 
 
 def _finite_sets(

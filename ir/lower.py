@@ -375,11 +375,11 @@ def _join(op: Op, args: Iterable[Node], neutral: Node, final: Node) -> Node:
     for a in args:
         for inner in a.args if a.op is op else (a,):
             if inner.op is not Op.LITERAL:
-                flat.setdefault(inner)
+                flat[inner] = None
             elif inner == final:
                 return final
             elif inner != neutral:
-                flat.setdefault(inner)
+                flat[inner] = None
     if not flat:
         return neutral
     return next(iter(flat)) if len(flat) == 1 else Node(op, tuple(flat))

@@ -120,7 +120,6 @@ class PruningPredicate:
         self._prune = Program(self._both.can_match)
         for root in self._both.roots:
             spec.check_program(root)
-        self._columns = tuple(map(show_path, columns_of(self._bound)))
         self._evaluator = Evaluator(self._prune, self._both)
 
     # Judging containers.
@@ -212,7 +211,7 @@ class PruningPredicate:
     def _statistics(self, stats: Statistics | PruningStatistics) -> Statistics:
         if isinstance(stats, Statistics):
             return stats
-        return Statistics.from_provider(stats, self._schema, self._columns)
+        return Statistics.from_provider(stats, self._schema, self.columns)
 
     # Properties of the predicate.
 
@@ -262,7 +261,7 @@ class PruningPredicate:
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns whose statistics are read, in order of first mention."""
-        return self._columns
+        return tuple(map(show_path, columns_of(self._bound)))
 
     @property
     def literal_guarantees(self) -> tuple[LiteralGuarantee, ...]:
