@@ -8,14 +8,14 @@ what remains to be read.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
 
-from skipstone.bindings.predicates.expr import Expr, col
+from skipstone.bindings.predicates.expr import Expr, col, lit
 from skipstone.bindings.predicates.predicate import PruningPredicate
 from skipstone.ir import compute as pc
 from skipstone.ir.arrow import fill, plain, whole
@@ -25,7 +25,6 @@ from skipstone.ir.node import Op, Path, show_path, sql_path
 from skipstone.ir.outcome import Verdict
 from skipstone.ir.types import leaves_of
 from skipstone.kernels.pack.planes import mask_of
-from skipstone.kernels.run.pool import threads
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -266,24 +265,6 @@ def best_first(statistics: Statistics, key: SortKey, chosen: Positions) -> Posit
     return np.concatenate([chosen[first[chosen]], rest])
 
 
-def read_in_order(plan: Plan) -> Iterator[pa.RecordBatch]:
-    """Yield the first rows of a plan, sorted."""
-    from skipstone.bindings.plans.topk import TopK
-
-    keys, k = plan.order, None if plan.cut is None else plan.cut.limit
-    names = list(dict.fromkeys([*plan.columns, *(key.path[0] for key in keys)]))
-    unread = best_first(plan.statistics, keys[0], plan.kept)
-    size = len(unread) if k is None else 2 * threads()
-    top = TopK(plan, k)
-    while len(unread) and k != 0:
-        part, unread = unread[:size], unread[size:]
-        if top.offer(plan.only(part, names).to_arrow()) and len(unread):
-            unread = unread[top.may_improve()[unread]]
-        size *= 2
-    if top.rows is not None:
-        yield from top.rows.select(plan.columns).to_batches()
-
-
 def may_come_before(plan: Plan, keys: Sequence[SortKey], last: pa.Scalar[Any]) -> Mask:
     """Return which containers may hold a row that comes before the last of enough rows.
 
@@ -294,23 +275,34 @@ def may_come_before(plan: Plan, keys: Sequence[SortKey], last: pa.Scalar[Any]) -
         keys: The columns to sort by.
         last: The first key's value in the last row.
     """
-    key = keys[0]
+    condition = condition_before(keys[0], last, ties=len(keys) > 1)
+    if condition is None:
+        return np.ones(len(plan.verdicts), np.bool_)
+    return may_match(plan, condition)
+
+
+def condition_before(key: SortKey, last: pa.Scalar[Any], *, ties: bool) -> Expr | None:
+    """Return the condition that a row must meet to come before another; None if any row may.
+
+    Args:
+        key: The column to sort by.
+        last: The value of the column in the other row.
+        ties: True if rows of the same value may come before it, too.
+    """
     column = col(show_path(key.path))
     if not last.is_valid:
         if not key.nulls_first:
-            return np.ones(len(plan.verdicts), np.bool_)
-        condition: Expr = column.is_null()
-        if len(keys) > 1:
-            return may_match(plan, condition)
-        return np.zeros(len(plan.verdicts), np.bool_)
+            return None
+        return column.is_null() if ties else lit(False)
     value = python_value(last)
     if value is None:
-        return np.ones(len(plan.verdicts), np.bool_)
+        return None
+    condition: Expr
     if key.descending:
-        condition = column >= value if len(keys) > 1 else column > value
+        condition = column >= value if ties else column > value
     else:
-        condition = column <= value if len(keys) > 1 else column < value
-    return may_match(plan, condition | column.is_null() if key.nulls_first else condition)
+        condition = column <= value if ties else column < value
+    return (condition | column.is_null()) if key.nulls_first else condition
 
 
 def python_value(value: pa.Scalar[Any]) -> Any:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-import numpy as np
 import pyarrow as pa
 
+from skipstone.bindings.plans.narrow import narrowed
 from skipstone.bindings.predicates.polars_expr import from_polars
-from skipstone.bindings.predicates.predicate import PruningPredicate
 from skipstone.ir.errors import BackendMissing, UnsupportedForm, describe_error
-from skipstone.ir.node import Node, Op, conjuncts_of, quoted_name
-from skipstone.ir.simplify import TRUE
+from skipstone.ir.node import Node, quoted_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -22,8 +20,6 @@ if TYPE_CHECKING:
 
 # Columns to read, what is understood of a filter, and the number of rows that suffice.
 Read: TypeAlias = "Callable[[list[str], Node | None, int | None], Iterable[pa.RecordBatch]]"
-# Polars filters the rows anyway, so only comparisons, which cost little, are made before.
-NOT_ON_ROWS: Final = frozenset({Op.UNKNOWN, Op.CALL, Op.CAST})
 
 
 def lazy_frame(schema: pa.Schema, read: Read, timezone: str) -> LazyFrame:
@@ -119,43 +115,3 @@ def frame_of_plan(plan: Plan) -> LazyFrame:
             yield from narrowed(plan, condition, columns, limit).to_batches()
 
     return lazy_frame(plan.schema, read, plan.timezone)
-
-
-def narrowed(plan: Plan, condition: Node | None, columns: list[str], limit: int | None) -> Plan:
-    """Narrow a plan by a further condition; the result may keep rows that do not match it.
-
-    Args:
-        plan: A plan without an order and a limit.
-        condition: An unbound condition; parts of it may be UNKNOWN.
-        columns: Names of the columns that reading returns.
-        limit: The number of rows that are needed; only without a condition.
-    """
-    verdicts, predicate = plan.verdicts, plan.predicate
-    if condition is not None:
-        asked = PruningPredicate(
-            condition,
-            plan.table.schema,
-            timezone=plan.timezone,
-            ansi=plan.settings.ansi,
-            case_sensitive=True,
-        )
-        verdicts = np.minimum(verdicts, asked.evaluate(plan.statistics))
-        predicate = _filter_of_rows(
-            asked, () if predicate is None else conjuncts_of(predicate.node)
-        )
-    limit = limit if plan.dynamic is None else None
-    return plan._judged(predicate, verdicts, columns, plan.dynamic, limit)
-
-
-def without_unjudged(plan: Plan) -> Plan:
-    """Return a plan that may keep more rows, without the conjuncts that cannot filter rows."""
-    if plan.predicate is None:
-        return plan
-    return plan._judged(_filter_of_rows(plan.predicate), plan.verdicts, plan.columns)
-
-
-def _filter_of_rows(asked: PruningPredicate, own: tuple[Node, ...] = ()) -> PruningPredicate:
-    """Join `own` and the conjuncts of a condition that can filter rows into one predicate."""
-    plain = [c for c in conjuncts_of(asked.node) if NOT_ON_ROWS.isdisjoint(n.op for n in c.walk())]
-    parts = tuple(dict.fromkeys([*own, *plain])) or (TRUE,)
-    return asked.part(Node(Op.AND, parts) if len(parts) > 1 else parts[0])

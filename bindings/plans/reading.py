@@ -131,7 +131,7 @@ class Reading(Selection, ABC):
         """Yield the matching rows, in table order or sorted, up to the limit."""
         release_imports()  # as in `bind_source`
         if self.order:
-            from skipstone.bindings.plans.order import read_in_order
+            from skipstone.bindings.plans.topk import read_in_order
 
             yield from read_in_order(self._plan)
             return

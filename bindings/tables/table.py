@@ -187,7 +187,8 @@ class Table(ABC):
             >>> frame.filter(pl.col("x") >= 98).collect()["x"].to_list()
             [98, 99]
         """
-        from skipstone.bindings.plans.polars_source import lazy_frame, without_unjudged
+        from skipstone.bindings.plans.narrow import without_unjudged
+        from skipstone.bindings.plans.polars_source import lazy_frame
 
         def read(columns: list[str], condition: Any, limit: int | None) -> pa.RecordBatchReader:
             plan = self.plan(

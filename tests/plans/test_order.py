@@ -4,6 +4,7 @@ import datetime as dt
 import decimal
 import itertools
 import math
+from collections import Counter
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +13,7 @@ import pytest
 
 import skipstone as ss
 from skipstone.bindings.plans import order as sorting
+from skipstone.bindings.plans import topk
 from skipstone.bindings.plans.selection import Cut
 from tests.support.effort import LONG
 from tests.support.tables.delta_log import Log, Written, delta_schema, simple
@@ -112,10 +114,12 @@ def random_table(folder, r, kind):
     return ss.scan_delta(log.folder)
 
 
+@pytest.mark.parametrize("late", [False, True], ids=["all columns", "sorted columns first"])
 @pytest.mark.parametrize("kind", ["delta", "parquet", "iceberg"])
 @pytest.mark.parametrize("seed", range(2 if LONG else 1))
-def test_the_first_rows_are_those_of_sorting_everything(tmp_path, seed, kind):
-    r = np.random.default_rng(seed)
+def test_the_first_rows_are_those_of_sorting_everything(tmp_path, monkeypatch, seed, kind, late):
+    monkeypatch.setattr(topk, "MIN_VALUES_PER_WANTED", 0 if late else 10**9)
+    r = np.random.default_rng([seed, late])
     table = random_table(tmp_path, r, kind)
     for _ in range(12):
         keys = [
@@ -138,6 +142,7 @@ def test_the_first_rows_are_those_of_sorting_everything(tmp_path, seed, kind):
             for one in found.to_pylist()
         ]
         assert got == expected, (order, where, limit)
+        assert not Counter(map(repr, found.to_pylist())) - Counter(map(repr, rows))
         assert found.schema == table.schema
         assert plan.count() == len(expected)
         for one in NAMES:
@@ -175,6 +180,22 @@ def test_only_the_files_of_the_first_rows_are_kept(tmp_path):
         range(199, -1, -1)
     )
     assert table.plan("x < 20", limit=3, order_by="x DESC").cut == Cut(3, 10, reached=True)
+
+
+@pytest.mark.parametrize("where", [None, "x % 2 = 0"])
+def test_other_columns_are_read_of_few_rows(tmp_path, monkeypatch, where):
+    x = np.random.default_rng(1).permutation(60_000)
+    table = pa.table({"x": x, "s": [f"row {v}" for v in x.tolist()]})
+    pq.write_table(table, tmp_path / "t.parquet", row_group_size=3_000)
+    offered, offer = [], topk.TopK.offer
+    monkeypatch.setattr(topk.TopK, "offer", lambda self, rows: [
+        offered.append(rows.num_rows), offer(self, rows)
+    ][1])  # fmt: skip
+    plan = ss.scan_parquet(tmp_path).plan(where, order_by="x DESC", limit=5)
+    step = 1 if where is None else 2
+    first = [f"row {v}" for v in range(59_999 if where is None else 59_998, 0, -step)][:5]
+    assert plan.to_arrow().column("s").to_pylist() == first
+    assert sum(offered) < 100
 
 
 def test_equal_values_of_one_column_need_no_more_files(tmp_path):

@@ -1,0 +1,61 @@
+"""Narrow a plan by a further condition: fewer containers, pages and rows are read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from skipstone.bindings.predicates.predicate import Condition, PruningPredicate
+from skipstone.ir.node import Node, Op, conjuncts_of
+from skipstone.ir.simplify import TRUE
+
+if TYPE_CHECKING:
+    from skipstone.bindings.plans.plan import Plan
+
+# Rows are filtered again later, so only comparisons, which cost little, are made before.
+NOT_ON_ROWS: Final = frozenset({Op.UNKNOWN, Op.CALL, Op.CAST})
+
+
+def narrowed(
+    plan: Plan, condition: Condition | None, columns: list[str], limit: int | None = None
+) -> Plan:
+    """Return a plan without an order that leaves out containers and rows by a further condition.
+
+    It may keep rows that do not match the condition.
+
+    Args:
+        plan: The plan.
+        condition: The condition. Parts that are not understood, or that cost much, filter no rows.
+        columns: Names of the columns that reading returns.
+        limit: The number of rows that are needed; only without a condition.
+    """
+    verdicts, predicate = plan.verdicts, plan.predicate
+    if condition is not None:
+        asked = PruningPredicate(
+            condition,
+            plan.table.schema,
+            timezone=plan.timezone,
+            ansi=plan.settings.ansi,
+            case_sensitive=True,
+        )
+        verdicts = np.minimum(verdicts, asked.evaluate(plan.statistics))
+        predicate = _filter_of_rows(
+            asked, () if predicate is None else conjuncts_of(predicate.node)
+        )
+    limit = limit if plan.dynamic is None else None
+    return plan._judged(predicate, verdicts, columns, plan.dynamic, limit)
+
+
+def without_unjudged(plan: Plan) -> Plan:
+    """Return a plan that may keep more rows, without the conjuncts that cannot filter rows."""
+    if plan.predicate is None:
+        return plan
+    return plan._judged(_filter_of_rows(plan.predicate), plan.verdicts, plan.columns)
+
+
+def _filter_of_rows(asked: PruningPredicate, own: tuple[Node, ...] = ()) -> PruningPredicate:
+    """Join `own` and the conjuncts of a condition that can filter rows into one predicate."""
+    plain = [c for c in conjuncts_of(asked.node) if NOT_ON_ROWS.isdisjoint(n.op for n in c.walk())]
+    parts = tuple(dict.fromkeys([*own, *plain])) or (TRUE,)
+    return asked.part(Node(Op.AND, parts) if len(parts) > 1 else parts[0])
