@@ -39,6 +39,14 @@ TRUSTED_WRITERS: Final = re.compile(
     r"parquet-mr version 1\.\d\d\.\d|(?!.*parquet-(mr|cpp))",
     re.DOTALL,
 )
+# Writers that certainly begin each page with a new row. Others may cut rows of lists and maps, even
+# with an offset index: Rust's before version 41, C++'s before 12, and arrow2 (arrow-rs#3680,
+# arrow#34142). Delta's and DataFusion's writers give their own version in place of Rust's.
+UNCUT_WRITERS: Final = re.compile(
+    r"parquet-mr version |parquet-cpp-arrow version (1[2-9]|[2-9]\d|\d{3})\.|"
+    r"parquet-rs version (4[1-9]|[5-9]\d|\d{3})\.|datafusion version \d|"
+    r"delta-rs version (py-)?([1-9]|0\.(1[7-9]|[2-9]\d))"
+)
 # Parquet's types by number.
 PHYSICAL_TYPES: Final = (
     "BOOLEAN", "INT32", "INT64", "INT96", "FLOAT", "DOUBLE", "BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY",
@@ -143,6 +151,11 @@ class Head:
             return self.metadata.created_by or None
         except UnicodeDecodeError:
             return "parquet-mr"  # of unknown version, and thus not trusted
+
+    @property
+    def begins_pages_with_rows(self) -> bool:
+        """True if no page of lists or maps begins within a row."""
+        return UNCUT_WRITERS.match((self.writer or "").lower()) is not None
 
     @property
     def trusted(self) -> bool:

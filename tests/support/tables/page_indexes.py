@@ -2,17 +2,22 @@
 
 import struct
 
+import numpy as np
 import pyarrow.parquet as pq
 
 from tests.support.tables.footers import (
     BINARY,
     COLUMNS,
+    CREATED_BY,
     I32,
     I64,
     LIST,
+    META_DATA,
     ROW_GROUPS,
+    STRUCT,
     TRUE,
     _Reader,
+    _varint,
     read_footer,
     write_footer,
     write_struct,
@@ -22,6 +27,7 @@ from tests.support.tables.pages import table
 NULL_PAGES, MIN_VALUES, MAX_VALUES, NULL_COUNTS = 1, 2, 3, 5
 OFFSET_INDEX, COLUMN_INDEX = 4, 6  # the fields of a column chunk; their sizes follow
 LOCATIONS, FIRST_ROW = 1, 3  # the fields of an offset index and of a page in it
+UNPACKED, PACKED, DATA_PAGE = 6, 7, 9  # the fields of a chunk: its bytes, its first page
 ITEMS = {NULL_PAGES: TRUE, MIN_VALUES: BINARY, MAX_VALUES: BINARY, NULL_COUNTS: I64}
 
 
@@ -98,6 +104,67 @@ def _replace(path, field, column, change):
         chunk[field] = I64, end
         chunk[field + 1] = I32, len(new)
     write_footer(path, footer)
+
+
+def cut_rows(path, column, n, writer):
+    """Write the pages of a list column anew, wherever rows begin, and their indexes.
+
+    Args:
+        path: The file, of one row group that is not compressed. No list is empty or NULL, and their
+            elements are numbers of 64 bits.
+        column: The position of the column.
+        n: The elements of a page.
+        writer: The program that wrote the file, as the footer is to name it.
+    """
+    footer = read_footer(path)
+    chunk = footer[ROW_GROUPS][1][1][0][COLUMNS][1][1][column]
+    lists = pq.read_table(path).column(column).combine_chunks()
+    values = lists.flatten().to_numpy()
+    begins = np.isin(np.arange(len(values)), lists.offsets.to_numpy())
+    data = path.read_bytes()
+    end = first = len(data) - 8 - struct.unpack("<I", data[-8:-4])[0]
+    out, places, bounds = b"", [], []
+    for at in range(0, len(values), n):
+        own = values[at : at + n]
+        page = _page_of_lists(begins[at : at + n], own)
+        row = int(begins[:at].sum())
+        places.append({1: (I64, end + len(out)), 2: (I32, len(page)), FIRST_ROW: (I64, row)})
+        bounds.append((_number(own.min()), _number(own.max())))
+        out += page
+    end += len(out)
+    nulls = [b"\x02"] * len(places)
+    lowest, highest = map(list, zip(*bounds, strict=True))
+    index = {
+        f: (LIST, (ITEMS[f], v)) for f, v in zip(ITEMS, (nulls, lowest, highest), strict=False)
+    }
+    for field, fields in (
+        (OFFSET_INDEX, {LOCATIONS: (LIST, (STRUCT, places))}),
+        (COLUMN_INDEX, {**index, 4: (I32, 1)}),
+    ):
+        new = write_struct(fields)
+        chunk[field], chunk[field + 1] = (I64, first + len(out)), (I32, len(new))
+        out += new
+    of_chunk = chunk[META_DATA][1]
+    of_chunk[DATA_PAGE] = I64, first
+    of_chunk[UNPACKED] = of_chunk[PACKED] = I64, end - first
+    footer[CREATED_BY] = BINARY, writer.encode()
+    path.write_bytes(data[:first] + out + data[first:])
+    write_footer(path, footer)
+
+
+def _page_of_lists(begins, values):
+    """Return a page of version 1: which elements begin a list, and the elements, none NULL."""
+    groups = -(-len(values) // 8)
+    repetition = (
+        bytes([*_varint(groups << 1 | 1)])
+        + np.packbits(np.pad(~begins, (0, 8 * groups - len(values))), bitorder="little").tobytes()
+    )
+    definition = _varint(len(values) << 1) + b"\3"
+    body = b"".join(struct.pack("<I", len(x)) + x for x in (repetition, definition))
+    body += values.astype("<i8").tobytes()
+    coding = {1: (I32, len(values)), 2: (I32, 0), 3: (I32, 3), 4: (I32, 3)}
+    size = I32, len(body)
+    return write_struct({1: (I32, 0), 2: size, 3: size, 5: (STRUCT, coding)}) + body
 
 
 def index_file(path, seed, **options):

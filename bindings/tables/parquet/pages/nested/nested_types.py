@@ -124,7 +124,8 @@ def nested_among(
         if nested is None or BETWEEN in f.name or holds_char(f):
             continue
         times = any(pa.types.is_temporal(leaf.arrow) for leaf in nested.leaves.values())
-        if not (times and head.julian):
+        lists = any(leaf.repeated for leaf in nested.leaves.values())
+        if not (times and head.julian) and (head.begins_pages_with_rows or not lists):
             out[f.name] = nested
     return NestedColumns(out, by_name)
 

@@ -1,0 +1,64 @@
+"""Pages of nested columns that other writers cut, or that are damaged, give no other rows."""
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import skipstone as ss
+from skipstone.bindings.tables.parquet import group_tasks
+from skipstone.bindings.tables.parquet.heads import UNCUT_WRITERS
+from skipstone.bindings.tables.parquet.pages import page_choice
+from tests.support.tables.page_indexes import cut_rows
+from tests.support.tables.pages import compile_loops
+
+
+@pytest.fixture(autouse=True)
+def _small_pages(monkeypatch):
+    """Let pages of small files be looked up."""
+    compile_loops()
+    monkeypatch.setattr(group_tasks, "MANY_GROUPS", 1 << 30)
+    monkeypatch.setattr(page_choice, "PAGE_ROWS", 16)
+    monkeypatch.setattr(page_choice, "PAGE_BYTES", 64)
+
+
+def answer(path, where, columns=None):
+    with ss.config.override(keep_matches=False, keep_footers=False):
+        return ss.scan_parquet(path).plan(where, columns=columns).to_arrow()
+
+
+@pytest.mark.parametrize("writer", ["parquet-rs version 40.0.0", "arrow2", ""])
+def test_rows_that_two_pages_share(writer, tmp_path):
+    """Old writers of Rust cut rows: 100 elements of lists of 3 end within a list."""
+    path, n = tmp_path / "t.parquet", 2920  # the last page begins with a row
+    items = pa.array([[3 * k, 3 * k + 1, 3 * k + 2] for k in range(n)])
+    rows = pa.table({"k": range(n), "items": items})
+    pq.write_table(
+        rows, path, use_dictionary=False, compression="none", max_rows_per_page=50,
+        write_batch_size=50, write_page_index=True,
+    )  # fmt: skip
+    cut_rows(path, 1, 100, writer)
+    assert pq.read_table(path).equals(rows)
+    for k in (32, 33, 34, 66, 133):  # rows 33, 66 and 133 lie in two pages
+        for where in (f"k = {k}", f"k = {k} AND array_contains(items, {3 * k + 2}L)"):
+            assert answer(str(path), where).equals(rows.slice(k, 1)), (where, writer)
+
+
+@pytest.mark.parametrize(
+    ("writer", "uncut"),
+    [
+        ("parquet-mr version 1.13.1 (build db4183109d5b734ec5930d870cdae161e408ddba)", True),
+        ("parquet-cpp-arrow version 26.0.1", True),
+        ("parquet-cpp-arrow version 11.0.0", False),
+        ("parquet-rs version 41.0.0", True),
+        ("parquet-rs version 4.0.0", False),
+        ("delta-rs version py-1.6.6", True),
+        ("delta-rs version 0.31.1", True),
+        ("delta-rs version py-0.9.0", False),
+        ("datafusion version 43.0.0", True),
+        ("parquet-mr compatible Photon version 0.2 (build 0.1)", False),
+        ("Arrow2 - Native Rust implementation of Arrow", False),
+        ("Polars", False),
+    ],
+)
+def test_writers_that_begin_pages_with_rows(writer, uncut):
+    assert (UNCUT_WRITERS.match(writer.lower()) is not None) == uncut
