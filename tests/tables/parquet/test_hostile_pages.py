@@ -62,3 +62,23 @@ def test_rows_that_two_pages_share(writer, tmp_path):
 )
 def test_writers_that_begin_pages_with_rows(writer, uncut):
     assert (UNCUT_WRITERS.match(writer.lower()) is not None) == uncut
+
+
+def test_a_page_of_an_unknown_kind_moves_no_rows(tmp_path):
+    """Arrow passes over such a page; only the end of the column shows that values are missing."""
+    path, n = tmp_path / "t.parquet", 3000
+    rows = pa.table({"k": range(n), "items": [[i, i + 1] for i in range(n)]})
+    pq.write_table(
+        rows, path, use_dictionary=False, compression="none", max_rows_per_page=100,
+        write_batch_size=100,
+    )  # fmt: skip
+    data = bytearray(path.read_bytes())
+    column = pq.ParquetFile(path).metadata.row_group(0).column(1)
+    start = column.data_page_offset
+    second = data.index(data[start : start + 2], start + 1000)  # the start of a header
+    assert data[second : second + 2] == b"\x15\x00"  # the number of the page's kind
+    data[second + 1] = 16
+    path.write_bytes(data)
+    for where in ("k = 1500", "k > 200 AND k < 300", "k = 2999"):
+        with pytest.raises(ss.SourceError, match="failed"):
+            answer(str(path), where)

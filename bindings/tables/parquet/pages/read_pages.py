@@ -184,7 +184,8 @@ def read_files(
         file_of |= {id(g): i for g in own}
     types = {f.name: f.type for f in fields}
     head = common_head([file.parsed.head for file in files])
-    rows = PagedRowGroups(head, leaves, types, groups, wanted.reader, whole, nested)
+    limited = wanted.limit is not None
+    rows = PagedRowGroups(head, leaves, types, groups, wanted.reader, whole, nested, limited)
     found = None
     if wanted.predicate is not None and filtered:
         found = _filter(rows, groups, fields, wanted, wanted.predicate)

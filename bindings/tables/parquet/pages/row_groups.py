@@ -88,6 +88,7 @@ class PagedRowGroups:
         reader: Decodes the pages.
         whole: The columns that the files have, but that are read whole.
         nested: Those of them of which pages may be read.
+        limited: True if the first rows may be enough.
 
     Attributes:
         leaves, types, reader, whole: As given.
@@ -102,9 +103,10 @@ class PagedRowGroups:
         reader: ReaderName = "auto",
         whole: Collection[str] = (),
         nested: NestedColumns | None = None,
+        limited: bool = False,
     ) -> None:
         self._head, self.leaves, self.types, self.reader = head, leaves, types, reader
-        self.whole, self._nested = frozenset(whole), nested
+        self.whole, self._nested, self._limited = frozenset(whole), nested, limited
         self._read: dict[str, _Read] = {}
         self._windows = windows_over(groups)
         self._candidates: CandidateRows | None = None
@@ -330,10 +332,9 @@ class PagedRowGroups:
     def _fetch_whole(self, names: Sequence[str]) -> None:
         from skipstone.bindings.tables.parquet.pages.nested.nested_pages import read_columns
 
-        schema = pa.schema([(name, self.types[name]) for name in names])
-        found = read_columns(self.candidate_groups(), schema, self._nested, self.candidates)
-        for name, values in found.items():
-            self._read[name] = _Read(values, self.candidates.positions)
+        groups, schema = self.candidate_groups(), pa.schema([(n, self.types[n]) for n in names])
+        found = read_columns(groups, schema, self._nested, self.candidates, limited=self._limited)
+        self._read |= {name: _Read(v, self.candidates.positions) for name, v in found.items()}
 
     def _decode(self, wanted: Sequence[Sequence[WantedColumn]]) -> None:
         """Decode columns; those whose decoded rows are the same are decoded together."""
@@ -393,8 +394,7 @@ class PagedRowGroups:
 
     def of(self, windows: Sequence[Window]) -> PagedRowGroups:
         """Return some ranges of rows as if nothing had been read."""
-        part = PagedRowGroups(
-            self._head, self.leaves, self.types, (), self.reader, self.whole, self._nested
-        )
+        part = PagedRowGroups(self._head, self.leaves, self.types, (), self.reader, self.whole)
+        part._nested, part._limited = self._nested, self._limited
         part._open(list(windows))
         return part

@@ -38,6 +38,8 @@ def read_columns(
     schema: pa.Schema,
     nested: NestedColumns | None,
     rows: CandidateRows,
+    *,
+    limited: bool,
 ) -> dict[str, ArrowColumns]:
     """Return columns of the candidate rows: by pages where that saves much, else whole.
 
@@ -46,6 +48,7 @@ def read_columns(
         schema: The columns, as the table has them.
         nested: Those of which pages may be read.
         rows: The candidates among the rows of all windows.
+        limited: As of `read_whole`.
 
     Raises:
         SourceError: the files hold other rows than their footers say, or times or days that Arrow
@@ -61,7 +64,7 @@ def read_columns(
         else:
             out[field.name] = ArrowColumns(pa.table([values], schema=pa.schema([field])))
     if rest:
-        whole = read_whole(groups, pa.schema(rest))
+        whole = read_whole(groups, pa.schema(rest), limited=limited)
         if whole.rows != rows.count:
             path = groups[0].windows[0].group.path
             raise SourceError(f"{path}: expected {rows.count} rows, Arrow read {whole.rows}")
