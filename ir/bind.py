@@ -16,6 +16,7 @@ from skipstone.ir.coercion import char
 from skipstone.ir.coercion.coerce import same_equality, types_differ
 from skipstone.ir.coercion.pullback import Span
 from skipstone.ir.coercion.thresholds import against_span
+from skipstone.ir.coercion.widening import by_own_type
 from skipstone.ir.comparisons import (
     FLIP,
     compare,
@@ -163,8 +164,8 @@ class _Binder:
             return equal_tuples(a, b, self.scalar, self.compare)
         if is_condition(a) or is_condition(b):
             return self.compare_conditions(op, a, b)
-        has_literal = Op.LITERAL in (a.op, b.op)
-        return compare(op, self.scalar(a), self.scalar(b), self.session, has_literal=has_literal)
+        x, y = by_own_type(Node(op, (a, b)), (self.scalar(a), self.scalar(b)))
+        return compare(op, x, y, self.session, has_literal=Op.LITERAL in (a.op, b.op))
 
     def compare_conditions(self, op: Op, a: Node, b: Node) -> Node:
         """Bind `(x > 3) = TRUE` and similar: a comparison with a condition on one side."""
@@ -291,7 +292,7 @@ class _Binder:
             case Op.CALL if n.args and n.args[-1].op is Op.LAMBDA:
                 return self.higher(n)
             case Op.CALL:
-                args = tuple(map(self.scalar, n.args))
+                args = by_own_type(n, tuple(map(self.scalar, n.args)))
                 if n.value == "string":
                     args = tuple(map(char.as_value, args))
                 found = self.of_items(n, args) or build(str(n.value), args, self.session)

@@ -218,6 +218,8 @@ def _is_flag(n: Node) -> bool:
 
 def _call(n: Node, tight: int) -> str:
     name = n.value[0] if isinstance(n.value, tuple) else n.value
+    if not n.args:
+        return f"{name}()"
     if name in ("cast", "try_cast", "widen"):
         return f"{'TRY_CAST' if name == 'try_cast' else 'CAST'}({_show(n.args[0], 0)} AS {n.dtype})"
     if name in _SIGNS and len(n.args) == 2:
@@ -258,7 +260,7 @@ def _lambda_call(n: Node) -> str:
     name, _, body, *columns = value
     names = ", ".join(c.removeprefix("\0") for c in columns)
     # Further arguments are columns that the lambda reads.
-    args = ", ".join(_show(a, 0) for a in n.args[: 2 if name == "aggregate" else 1])
+    args = ", ".join(_show(a, 0) for a in n.args[: 2 if name in ("aggregate", "zip_with") else 1])
     return f"{name}({args}, ({names}) -> {_show(body, 0)})"
 
 

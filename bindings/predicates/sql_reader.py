@@ -76,7 +76,8 @@ class _Reader:
         if kind in BINARY:
             return Node(BINARY[kind], (self.node(e.this), self.node(e.expression)))
         if kind in CALLS:
-            return self.call(CALLS[kind], e.this, e.expression)
+            given = (e.this, e.expression)
+            return self.call(CALLS[kind], *(a for a in given if a is not None))
         read: Callable[[Any], Node | None] = getattr(self, f"as_{kind}", literal_of)
         return read(e) or self.unknown_form(e, NOT_UNDERSTOOD)
 

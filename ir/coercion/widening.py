@@ -1,4 +1,4 @@
-"""Casts that keep order and never fail."""
+"""Casts that keep order and never fail, and the width of integers beside decimals."""
 
 from __future__ import annotations
 
@@ -47,3 +47,38 @@ def uncast(n: Node) -> Node | None:
     if n.value[0] == "try_cast" and inner.dtype.kind is Kind.DATE:
         return None  # NULL for dates beyond the timestamps' years
     return inner if widens is not None and widens(inner.dtype, n.dtype) else None
+
+
+# Operators for which Spark counts the digits of a literal beside a decimal.
+# Source: Spark 4, `DecimalPrecisionTypeCoercion`.
+OPERATORS: Final = frozenset((
+    "+", "-", "*", "/", "%", "div", "mod", "pmod",
+    "try_add", "try_subtract", "try_multiply", "try_divide", "try_mod",
+))  # fmt: skip
+
+
+def by_own_type(n: Node, bound: tuple[Node, ...]) -> tuple[Node, ...]:
+    """Return the bound inputs of an operator or comparison, with computed integers as decimals.
+
+    Beside a decimal, an integer that is written has its own digits, and one that is computed those
+    of its type: `m / 3` is rounded to 6 digits, `m / (1 + 2)` to more.
+
+    Args:
+        n: The unbound operator or comparison.
+        bound: Its bound inputs.
+    """
+    if n.op is Op.CALL and n.value not in OPERATORS:
+        return bound
+    if all(b.dtype is None or b.dtype.kind is not Kind.DECIMAL for b in bound):
+        return bound
+    return tuple(_typed(a, b) for a, b in zip(n.args, bound, strict=True))
+
+
+def _typed(n: Node, bound: Node) -> Node:
+    of = n.args[0] if n.op is Op.CALL and n.value == "negative" else n
+    integer = bound.op is Op.LITERAL and bound.dtype is not None and bound.dtype.kind is Kind.INT
+    if of.op in (Op.LITERAL, Op.CAST) or not integer:  # `3L` is a CAST here
+        return bound
+    assert bound.dtype is not None
+    to = ty.decimal_type(DIGITS[bound.dtype.bits], 0)
+    return Node(Op.LITERAL, value=bound.value, dtype=to)

@@ -14,8 +14,9 @@ import numpy as np
 import pyarrow as pa
 
 from skipstone.ir import compute as pc
-from skipstone.ir.arrow import arrow_of, booleans_of, numbers_of, python_array
+from skipstone.ir.arrow import arrow_of, booleans_of, python_array
 from skipstone.ir.errors import UnsupportedForm
+from skipstone.ir.evaluation.list_orders import distinct, extreme, in_order
 from skipstone.ir.evaluation.lists import Ints, Lists, equal_items
 from skipstone.ir.function import Call, has_items
 from skipstone.ir.functions.build import call_of
@@ -23,13 +24,15 @@ from skipstone.ir.node import FIELDS, Node, Op
 from skipstone.ir.rows import column_at, values_of
 from skipstone.ir.text import show
 from skipstone.ir.types import TEXT, Kind, from_arrow
-from skipstone.ir.values import Mask, Values, from_array, to_array
+from skipstone.ir.values import Mask, Values, to_array
 
 # Functions that take a lambda; their last arguments are columns that it reads.
 OUTER: Final = (
     *("exists", "forall", "filter", "transform", "aggregate"),
-    *("map_filter", "transform_values"),
+    *("map_filter", "transform_keys", "transform_values", "zip_with"),
 )
+# Those of which no row is computed by itself.
+WHOLE: Final = ("map_filter", "transform_keys", "transform_values", "zip_with")
 
 
 def of_call(n: Node, batch: pa.RecordBatch) -> Values | None:
@@ -104,8 +107,10 @@ def _source(n: Node, batch: pa.RecordBatch) -> Lists | None:
 
 
 def _needs_columns(n: Node) -> bool:
-    """Return True for a lambda that reads other columns: no row can be computed by itself."""
+    """Return True for a lambda of which no row is computed by itself: it reads other columns."""
     name = call_of(n).name
+    if name in WHOLE:
+        return True
     return name in OUTER and len(n.args) > (2 if name == "aggregate" else 1)
 
 
@@ -162,6 +167,15 @@ def _contains_key(n: Node, lists: Lists, batch: pa.RecordBatch, key: Values) -> 
     return Values(call_of(n).dtype, found.astype(np.int64), valid, np.zeros_like(found))
 
 
+def _index_of(n: Node, lists: Lists, batch: pa.RecordBatch, wanted: Values) -> Values | None:
+    """Return array_position: the first position of a value, from 1, and 0 without one."""
+    if (equal := equal_items(lists.parts[0], _beside(lists, wanted))) is None:
+        return None
+    at, found = lists.first(equal)
+    valid = lists.valid & wanted.valid
+    return Values(call_of(n).dtype, (at - lists.starts + 1) * found, valid, np.zeros_like(found))
+
+
 # Items by their positions: of which row, whether there is one, and whether Spark raises an error.
 Found = tuple[Ints, Mask, Mask]
 
@@ -208,35 +222,13 @@ def _inner(n: Node, lists: Lists, batch: pa.RecordBatch) -> Lists | None:
     return lists.lists_at(lists.parts[-1], at, within, lists.may_raise | which.may_raise | raises)
 
 
-def _extreme(n: Node, lists: Lists, batch: pa.RecordBatch) -> Values | None:
-    """Return the least or greatest item; NaN is greater than any number."""
-    assert n.dtype is not None
-    (items,), high = lists.parts, call_of(n).name == "array_max"
-    held = np.flatnonzero(booleans_of(pc.is_valid(items)))
-    rows = lists.rows_of(held)
-    begins = np.flatnonzero(np.diff(rows, prepend=-1))
-    at, found = np.zeros(len(lists.valid), np.int64), np.zeros(len(lists.valid), np.bool_)
-    if len(held):
-        ranks = _ranks(items, held)
-        ends = (np.maximum if high else np.minimum).reduceat(ranks, begins)
-        best = np.zeros(len(items), np.bool_)
-        best[held] = ranks == np.repeat(ends, np.diff(begins, append=len(held)))
-        at, found = lists.first(best)  # of -0.0 and 0.0, Spark keeps the first
-    return lists.items_at(items, at, found & lists.valid, n.dtype)
-
-
-def _ranks(items: pa.Array, held: Ints) -> Any:
-    """Return numbers that are ordered as the items at some positions are."""
-    if from_arrow(items.type).kind in TEXT:
-        texts = pc.take(items, arrow_of(held))
-        return numbers_of(pc.rank(texts, tiebreaker="dense"))
-    points = from_array(items).points[held]
-    if points.dtype == object:  # long decimals
-        return np.unique(points, return_inverse=True)[1]
-    if points.dtype.kind != "f":
-        return points
-    points = points + points.dtype.type(0)  # -0.0 equals 0.0
-    return np.unique(points, return_inverse=True)[1] if np.isnan(points).any() else points
+def _without(n: Node, lists: Lists, batch: pa.RecordBatch) -> Lists | None:
+    """Return array_remove."""
+    value = values_of(n.args[1], batch, {})
+    if (equal := equal_items(lists.parts[0], _beside(lists, value))) is None:
+        return None
+    valid, may_raise = lists.valid & value.valid, lists.may_raise | value.may_raise
+    return replace(lists, valid=valid, may_raise=may_raise).kept(~equal)
 
 
 def _fields(n: Node, lists: Lists, batch: pa.RecordBatch) -> Lists:
@@ -313,10 +305,11 @@ FIND: Final[dict[str, Callable[[Call, Lists, Values], Found | None]]] = {
 COMPUTE: Final[dict[str, Callable[..., Values | None]]] = {
     **dict.fromkeys(("size", "map_size"), _size),
     **dict.fromkeys(FIND, _item),
-    **dict.fromkeys(("array_max", "array_min"), _extreme),
+    **dict.fromkeys(("array_max", "array_min"), extreme),
     **dict.fromkeys(("exists", "forall"), _lambdas("by_items")),
     "aggregate": _lambdas("folded"),
     "array_contains": _contains,
+    "array_position": _index_of,
     "map_contains_key": _contains_key,
 }
 # Functions whose results are lists or maps.
@@ -331,7 +324,12 @@ LISTS: Final[dict[str, Callable[[Node, Lists, pa.RecordBatch], Lists | None]]] =
     "slice": _slice,
     "reverse_array": _reversed,
     "array_compact": _compact,
+    "sort_array": in_order,
+    "array_distinct": distinct,
+    "array_remove": _without,
+    "transform_keys": _lambdas("transformed_keys"),
     "transform_values": _lambdas("transformed_values"),
+    "zip_with": _lambdas("zipped"),
     "map_keys": lambda n, lists, batch: replace(lists, parts=lists.parts[:1]),
     "map_values": lambda n, lists, batch: replace(lists, parts=lists.parts[1:]),
     "map_entries": _entries,

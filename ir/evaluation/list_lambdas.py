@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from skipstone.ir import compute as pc
 from skipstone.ir.arrow import arrow_of, plain
+from skipstone.ir.evaluation.list_orders import dense
 from skipstone.ir.evaluation.lists import Ints, Lists
 from skipstone.ir.function import has_items
 from skipstone.ir.functions.build import call_of
@@ -77,29 +78,70 @@ def filtered(n: Node, lists: Lists, batch: pa.RecordBatch) -> Lists:
 
 def transformed(n: Node, lists: Lists, batch: pa.RecordBatch) -> Lists | None:
     """Return transform; None if its results have no Arrow type here."""
-    body, items = call_of(n).body[0], _items(n, lists, batch)
+    found = _results(n, _items(n, lists, batch))
+    return None if found is None else replace(_raising(lists, found[1]), parts=found[:1])
+
+
+def transformed_values(n: Node, lists: Lists, batch: pa.RecordBatch) -> Lists | None:
+    """Return transform_values."""
+    found = _results(n, _items(n, lists, batch))
+    if found is None:
+        return None
+    return replace(_raising(lists, found[1]), parts=(lists.parts[0], found[0]))
+
+
+def transformed_keys(n: Node, lists: Lists, batch: pa.RecordBatch) -> Lists | None:
+    """Return transform_keys; Spark raises an error for equal keys, by default, and for NULL."""
+    found = _results(n, _items(n, lists, batch))
+    if found is None:
+        return None
+    keys, lost = found
+    ranks, rows = dense(keys), lists.rows()
+    order = np.lexsort((ranks, rows))
+    again = np.zeros(len(order), np.bool_)
+    again[order[1:]] = (np.diff(rows[order]) == 0) & (np.diff(ranks[order]) == 0)
+    bad = lost | again | (ranks == 0)
+    return replace(_raising(lists, bad), parts=(keys, lists.parts[1])).kept(~bad)
+
+
+def zipped(n: Node, lists: Lists, batch: pa.RecordBatch) -> Lists | None:
+    """Return zip_with; the shorter of two arrays continues with NULL."""
+    from skipstone.ir.evaluation.list_calls import lists_of
+
+    other = lists_of(n.args[1], batch)
+    if other is None:
+        return None
+    valid, may_raise = lists.valid & other.valid, lists.may_raise | other.may_raise
+    sizes = np.where(valid, np.maximum(lists.sizes, other.sizes), 0)
+    offsets = np.zeros(len(sizes) + 1, np.int64)
+    np.cumsum(sizes, out=offsets[1:])
+    rows = np.repeat(np.arange(len(sizes)), sizes)
+    within = np.arange(len(rows)) - offsets[rows]
+    columns = {
+        name: pc.take(
+            side.parts[0], arrow_of(side.starts[rows] + within, within < side.sizes[rows])
+        )
+        for name, side in zip(call_of(n).body[1:], (lists, other), strict=True)
+    }
+    found = _results(n, _with_columns(columns, n.args[2:], batch, rows))
+    if found is None:
+        return None
+    return _raising(Lists(offsets, valid, may_raise, found[:1]), found[1])
+
+
+def _results(n: Node, items: pa.RecordBatch) -> tuple[pa.Array, Mask] | None:
+    """Return a lambda's values, and a mask of those that may raise; None without an Arrow type."""
+    body, size = call_of(n).body[0], items.num_rows
     if body.op is Op.COLUMN:
-        return replace(lists, parts=(column_at(items, body.value),))
+        return column_at(items, body.value), np.zeros(size, np.bool_)
     if has_items(body.dtype) and body.dtype.element is None:
         return None
-    size = items.num_rows
     if not size:  # functions that take columns whole may need an item
-        found = to_array(Values(body.dtype, np.zeros(0, np.int64), *[np.zeros(0, np.bool_)] * 2), 0)
-        return replace(lists, parts=(found,))
+        none = np.zeros(0, np.bool_)
+        return to_array(Values(body.dtype, np.zeros(0, np.int64), none, none), 0), none
     values = values_of(body, items, {})
     lost = np.array(np.broadcast_to(values.may_raise, size))
-    return replace(_raising(lists, lost), parts=(to_array(values, size),))
-
-
-def transformed_values(n: Node, lists: Lists, batch: pa.RecordBatch) -> Lists:
-    """Return transform_values."""
-    body, items = call_of(n).body[0], _items(n, lists, batch)
-    size = items.num_rows
-    if not size:
-        return lists
-    values = values_of(body, items, {})
-    lost = np.array(np.broadcast_to(values.may_raise, size))
-    return replace(_raising(lists, lost), parts=(lists.parts[0], to_array(values, size)))
+    return to_array(values, size), lost
 
 
 def _raising(lists: Lists, items: Mask) -> Lists:

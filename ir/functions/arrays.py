@@ -90,6 +90,10 @@ def _same(found: DType) -> DType:
     return list_type(found)
 
 
+def _sortable(found: DType) -> DType:
+    return list_type(_ordered(found))
+
+
 def _with_value(returns: DType | None) -> Callable[[tuple[Node, ...], Session], Signature]:
     """Return a signature of an array and a value that may be an element."""
 
@@ -97,6 +101,8 @@ def _with_value(returns: DType | None) -> Callable[[tuple[Node, ...], Session], 
         check_arity(args, 2)
         given, array = args[1].dtype, args[0].dtype
         assert given is not None and array is not None
+        if given == ty.NULL and returns == ty.BOOL:
+            raise CannotJudge("Spark refuses a NULL without a type here")
         if array.record and has_items(array):
             if given != (found := _ordered(item(args[0]))):
                 raise CannotJudge(f"elements of {found} together with {given} are not understood")
@@ -340,9 +346,13 @@ FUNCTIONS: Final = {
         _with_value(ty.INT64),
         lambda a, v: a.index(v) + 1 if v in a else 0,
         interval=_position_interval,
+        items=True,
     ),
     "array_remove": nested_function(
-        _with_value(None), lambda a, v: tuple(x for x in a if x != v), interval=_part_interval
+        _with_value(None),
+        lambda a, v: tuple(x for x in a if x != v),
+        interval=_part_interval,
+        items=True,
     ),
     **{
         name: nested_function(
@@ -358,10 +368,13 @@ FUNCTIONS: Final = {
     },
     "arrays_overlap": nested_function(_two_arrays(ty.BOOL), _overlap, interval=_overlap_interval),
     "sort_array": nested_function(
-        _of_array(_same, ty.BOOL, least=0), _sorted, interval=_part_interval
+        _of_array(_sortable, ty.BOOL, least=0), _sorted, interval=_part_interval, items=True
     ),
     "array_distinct": nested_function(
-        _of_array(_same), lambda a: tuple(dict.fromkeys(a)), interval=_part_interval
+        _of_array(_sortable),
+        lambda a: tuple(dict.fromkeys(a)),
+        interval=_part_interval,
+        items=True,
     ),
     "array_compact": nested_function(
         _of_array(_same),

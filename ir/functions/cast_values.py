@@ -26,9 +26,10 @@ from skipstone.ir.interval import Interval, unknown
 from skipstone.ir.session import CannotJudge
 from skipstone.ir.types import EPOCH_DAY, FIRST_DATE, LAST_DATE, DType, Kind
 from skipstone.ir.values import NO, Data, axis_values_of, numpy_type_of
-from skipstone.ir.zones import DAY, shifts_of
+from skipstone.ir.zones import DAY
 
 MICROS: Final = 10**6
+SCALA: Final = decimal.Context(prec=34)  # scala.math.BigDecimal.defaultMathContext
 
 
 def unchanged(call: Call, a: Data) -> Any:
@@ -60,9 +61,8 @@ def float_to_integer(call: Call, a: Data) -> Any:
     assert isinstance(low, int) and isinstance(high, int)
     nan = np.isnan(a)
     x = np.where(nan, 0, a).astype(np.float64)
-    # Spark compares in the float's own type, where the greatest integer may round up; Java then
-    # saturates.
-    least, most = float(a.dtype.type(low)), float(a.dtype.type(high))
+    # Spark compares as doubles, where the greatest BIGINT rounds up; Java then saturates.
+    least, most = float(low), float(high)
     bad = nan | (np.floor(x) > most) | (np.ceil(x) < least)
     inside = np.clip(np.trunc(x), -(2.0**63), np.nextafter(2.0**63, 0))
     whole = np.where(x >= 2.0**63, 2**63 - 1, inside.astype(np.int64))
@@ -75,13 +75,20 @@ def float_to_integer(call: Call, a: Data) -> Any:
 def decimal_to_integer(call: Call, a: Data) -> Any:
     """Cast decimals to integers, truncated.
 
-    Values beyond the type are bad; without ANSI mode a plain CAST of them is unknown.
+    Values beyond the type are bad; without ANSI mode a plain CAST of them is unknown. In ANSI mode
+    and for TRY_CAST, Spark turns some decimals into a DOUBLE first; where that differs, the value
+    is unknown.
+
+    Source: Spark 4, `Decimal.roundToNumeric`; seen in 4.3.
     """
-    unit = 10 ** call.types[0].scale
-    out, bad = clipped(call, towards_zero(a, unit))
-    return out, bad if call.session.ansi or call.name == "try_cast" else np.where(
-        bad, VALUE_UNKNOWN, 0
-    )
+    source = call.types[0]
+    out, bad = clipped(call, towards_zero(a, 10**source.scale))
+    if not (call.session.ansi or call.name == "try_cast"):
+        return out, np.where(bad, VALUE_UNKNOWN, 0)
+    if call.dtype.bits == 64 or not source.scale or source.precision <= 15:  # exact as a DOUBLE
+        return out, bad
+    by_float, beyond = clipped(call, np.trunc(number_to_float(replace(call, dtype=ty.DOUBLE), a)))
+    return out, np.where((by_float != out) | (beyond != bad), VALUE_UNKNOWN, bad)
 
 
 def to_decimal(call: Call, a: Data) -> Any:
@@ -171,9 +178,16 @@ def float_to_timestamp(call: Call, a: Data) -> Any:
 
 
 def decimal_to_timestamp(call: Call, a: Data) -> Any:
-    """Cast decimal seconds to timestamps; times beyond the type are unknown."""
-    unit = 10 ** call.types[0].scale
-    out, bad = clipped(call, towards_zero(a.astype(object) * MICROS, unit))
+    """Cast decimal seconds to timestamps.
+
+    Times beyond the type are unknown, and so are those that change if Spark rounds the microseconds
+    to 34 digits, as Scala's BigDecimal does.
+    """
+    unit, micros = 10 ** call.types[0].scale, a.astype(object) * MICROS
+    out, bad = clipped(call, towards_zero(micros, unit))
+    if call.types[0].precision > 28:
+        near = np.array([int(SCALA.create_decimal(v)) for v in micros.tolist()], object)
+        bad = bad | np.asarray(towards_zero(near, unit) != out, np.bool_)
     return out, np.where(bad, VALUE_UNKNOWN, 0)
 
 
@@ -183,30 +197,6 @@ def change_unit(call: Call, a: Data) -> Any:
     if source >= to:
         return a // (source // to)
     return clipped(call, exact(np.multiply, a, np.full(1, to // source), 64))
-
-
-def _shift(call: Call) -> Any:
-    wall, back = shifts_of(call.session.timezone)
-    return back if call.dtype.zoned else wall
-
-
-def change_clock(call: Call, a: Data) -> Any:
-    """Convert between instants and wall clocks; readings with an uncertain offset are unknown."""
-    shift = _shift(call)
-    return shift(a), np.where(shift.certain(a), 0, VALUE_UNKNOWN)
-
-
-def change_clock_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
-    """Return the interval of a conversion between instants and wall clocks.
-
-    An uncertain offset widens the interval. It does not make `may_raise` true, since Spark has a
-    value for each row.
-    """
-    (a,) = args
-    shift = _shift(call)
-    clock = a.with_bounds(call.dtype, *shift.around(a.low, a.high))
-    beyond = a.may_hold_value & shift.may_overflow(a.low, a.high)
-    return replace(clock, may_raise=a.may_raise | beyond)
 
 
 def date_to_wall(call: Call, a: Data) -> Any:
@@ -354,7 +344,7 @@ def show_float(value: float, t: DType) -> str | None:
         return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"
     size = abs(value)
     if size and not 1e-3 <= size < 1e7:
-        if size < 1e7 or size >= 2.0 ** (53 if t.bits == 64 else 24):
+        if size < 1e7 or size >= 2.0 ** (53 if t.bits == 64 else 24) or size != int(size):
             return None
         digits = str(int(size))
         fraction = digits[1:].rstrip("0") or "0"

@@ -1,14 +1,24 @@
-"""Literals whose instant is uncertain: they become calls, which have bounds but no value."""
+"""Instants and wall clocks: casts between them, and literals whose instant is uncertain.
+
+Such literals become calls, which have bounds but no value.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
 from skipstone.ir import types as ty
 from skipstone.ir.coercion.literals import UncertainInstant
-from skipstone.ir.function import Call, Function
-from skipstone.ir.interval import apply, point
+from skipstone.ir.function import VALUE_UNKNOWN, Call, Function
+from skipstone.ir.interval import Interval, apply, point
 from skipstone.ir.node import Node, Op, literal
 from skipstone.ir.session import CannotJudge, Session
 from skipstone.ir.types import DType, Kind
+from skipstone.ir.values import Data
+from skipstone.ir.zones import shifts_of
 
 
 def wall_of(n: Node, to: DType, session: Session) -> Node:
@@ -44,3 +54,27 @@ def has_instant(call: Call, function: Function, args: tuple[Node, ...]) -> bool:
         return False
     points = tuple(point(a.value, a.dtype) for a in args if a.dtype is not None)
     return not apply(call, function, points).may_raise.any()
+
+
+def _shift(call: Call) -> Any:
+    wall, back = shifts_of(call.session.timezone)
+    return back if call.dtype.zoned else wall
+
+
+def change_clock(call: Call, a: Data) -> Any:
+    """Convert between instants and wall clocks; readings with an uncertain offset are unknown."""
+    shift = _shift(call)
+    return shift(a), np.where(shift.certain(a), 0, VALUE_UNKNOWN)
+
+
+def change_clock_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
+    """Return the interval of a conversion between instants and wall clocks.
+
+    An uncertain offset widens the interval. It does not make `may_raise` true, since Spark has a
+    value for each row.
+    """
+    (a,) = args
+    shift = _shift(call)
+    clock = a.with_bounds(call.dtype, *shift.around(a.low, a.high))
+    beyond = a.may_hold_value & shift.may_overflow(a.low, a.high)
+    return replace(clock, may_raise=a.may_raise | beyond)

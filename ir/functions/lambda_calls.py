@@ -18,7 +18,8 @@ from skipstone.ir.types import DType, Kind, Leaf, list_type
 # The number of a function's other arguments, and of the parameters that its lambda may have.
 ARITY: Final[dict[str, tuple[int, tuple[int, ...]]]] = {
     "exists": (1, (1,)), "forall": (1, (1,)), "filter": (1, (1, 2)), "transform": (1, (1, 2)),
-    "aggregate": (2, (2,)), "map_filter": (1, (2,)), "transform_values": (1, (2,)),
+    "aggregate": (2, (2,)), "map_filter": (1, (2,)), "transform_keys": (1, (2,)),
+    "transform_values": (1, (2,)), "zip_with": (2, (2,)),
 }  # fmt: skip
 ALSO: Final = {"reduce": "aggregate"}  # other names
 CONDITIONS: Final = ("exists", "forall", "filter", "map_filter")  # their lambda is a condition
@@ -41,7 +42,9 @@ def parameters(name: str, lambda_: Node, args: tuple[Node, ...]) -> dict[Path, L
         raise CannotJudge("the lambda is not understood")
     if len(set(names)) < len(names):
         raise CannotJudge("two parameters of the lambda have one name")
-    if name in ("map_filter", "transform_values"):
+    if name == "zip_with":
+        return _leaves(names[0], _items(args[0])) | _leaves(names[1], _items(args[1]))
+    if name in ("map_filter", "transform_keys", "transform_values"):
         key, value = entries(args[0])
         record = () if has_items(value) else value.record
         return _leaves(names[0], (Leaf((), key, True),)) | _leaves(
@@ -126,7 +129,12 @@ def _type(name: str, args: tuple[Node, ...], body: Node) -> DType:
             raise CannotJudge(f"a map of {body.dtype} is not understood")
         map_name = f"map<{first.entries[0]},{body.dtype}>"
         return DType(Kind.OTHER, name=map_name, entries=(first.entries[0], readable(body.dtype)))
-    if name == "transform":
+    if name == "transform_keys":
+        if first.entries is None or body.dtype.kind not in ty.ELEMENTS:
+            raise CannotJudge(f"a map with keys of {body.dtype} is not understood")
+        map_name = f"map<{body.dtype},{first.entries[1]}>"
+        return DType(Kind.OTHER, name=map_name, entries=(body.dtype, first.entries[1]))
+    if name in ("transform", "zip_with"):
         if not body.dtype.ordered and body.dtype.element is None and body.dtype != ty.NULL:
             raise CannotJudge(f"an array of {body.dtype} is not understood")
         return list_type(readable(body.dtype))

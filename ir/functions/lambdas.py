@@ -19,12 +19,13 @@ from skipstone.ir.evaluation.row_by_row import RAISES, row_values, unknown_rows
 from skipstone.ir.function import Call, Function, Signature
 from skipstone.ir.interval import any_result
 from skipstone.ir.node import Node
-from skipstone.ir.session import Session
+from skipstone.ir.session import CannotJudge, Session
 from skipstone.ir.values import Values, column_of
 
 
 def _signature(args: tuple[Node, ...], session: Session) -> Signature:
-    raise AssertionError("lambdas are built by ir/bind.py")
+    # Calls with a lambda are built by ir/functions/lambda_calls.py.
+    raise CannotJudge("expected a lambda, such as v -> v > 1")
 
 
 def _elements(call: Call, args: tuple[Values, ...], columns: dict[str, pa.Array]) -> list[Any]:
@@ -129,7 +130,7 @@ FUNCTIONS: Final = {
     "filter": _by_elements(_filtered),
     "transform": _by_elements(_transformed),
     **dict.fromkeys(
-        ("map_filter", "transform_values"),
+        ("map_filter", "transform_keys", "transform_values", "zip_with"),
         Function(_signature, rows=unknown_rows, interval=any_result, nested=True),
     ),
     "aggregate": Function(_signature, rows=_aggregate, interval=any_result, nested=True),

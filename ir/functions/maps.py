@@ -62,6 +62,8 @@ def _of_key(
         key, value = entries(args[0])
         given, own = args[1].dtype, args[0].dtype
         assert given is not None and own is not None
+        if given == ty.NULL and returns == ty.BOOL:
+            raise CannotJudge("Spark refuses a NULL without a type here")
         if given != key and given != ty.NULL and {given.kind, key.kind} != {Kind.INT}:
             raise CannotJudge(f"a key of {given} in a map with keys of {key} is not understood")
         to = key if cast_key or given == ty.NULL else given

@@ -131,7 +131,7 @@ def _round(call: Call, a: Data, digits: Data | None = None) -> Any:
         }
         bad[i] = VALUE_UNKNOWN * (len(exact) > 1)
         out[i] = np.copysign(float(Fraction(max(exact), 10**decimals)), x)
-    return out, bad
+    return out + out.dtype.type(0), bad  # Spark's result has no -0.0
 
 
 def _double(args: tuple[Node, ...], session: Session) -> Signature:
@@ -155,7 +155,7 @@ FUNCTIONS: Final = {
     "floor": Function(_whole, _floor, monotone=True, bad="raise", saturates=True),
     "ceil": Function(_whole, _ceil, monotone=True, bad="raise", saturates=True),
     "round": Function(_round_signature, _round, monotone=True, bad="unknown"),
-    "sign": Function(_double, lambda call, a: np.sign(a), monotone=True),
+    "sign": Function(_double, lambda call, a: np.copysign(np.sign(a), a), monotone=True),
     "degrees": Function(_double, lambda call, a: a * (180 / math.pi), monotone=True),
     "radians": Function(_double, lambda call, a: a * (math.pi / 180), monotone=True),
     "rint": Function(_double, lambda call, a: np.rint(a), monotone=True),

@@ -54,6 +54,7 @@ map_contains_key(l, i) ;; map_contains_key(o, 'a') ;; map_keys(m) ;; map_values(
 try_element_at(map_keys(m), 1) ;; array_contains(map_keys(m), 'a')
 array_max(map_values(m)) ;; m['a'] + 1
 m['a'] IS NULL ;; m IS NULL ;; m['a'] = 1 ;; m['a'] IN (1, 2) ;; w[0] > 1 ;; l[1] <=> NULL
+size(transform_keys(m, (k, v) -> k)) = 1
 m.a = 1 ;; m.A IS NULL ;; o.a[0] ;; o['a'][0] = 1 ;; o['a'] IS NULL ;; get(map_values(w), 0) = 1
 size(map_filter(m, (k, v) -> v > 1)) = 1 ;; size(m) = 0 OR m['b'] = 5
 NOT map_contains_key(m, 'a') ;; coalesce(m['a'], i)
@@ -61,7 +62,6 @@ NOT map_contains_key(m, 'a') ;; coalesce(m['a'], i)
 # Keys of other types, values without functions, and functions of whole maps.
 REFUSED = """
 m[1] = 1 ;; element_at(m, 1) = 1 ;; d['2024-01-01'] IS NULL ;; w.a = 1 ;; m[0][1] = 1
-size(transform_keys(m, (k, v) -> k)) = 1
 map('a', i)['a'] = 1 ;; map_contains_key(m, 1) ;; get(m, 'a') = 1 ;; map_contains_key(i, 1)
 """.strip()
 

@@ -93,7 +93,9 @@ size(map_entries(ms)) = 2 ;; exists(map_entries(m), e -> e.key = 'k1' AND e.valu
 map_entries(ms)[0].value.a = 3 ;; size(map_filter(m, (k, v) -> v > 3 OR k = s)) = 1
 map_filter(ms, (k, v) -> v.a > 3).k1.t = 'x' ;; transform_values(m, (k, v) -> v + x).k1 > 4
 transform_values(m, (k, v) -> 6 div v)['k1'] = 2 ;; map_contains_key(m, s)
-map_values(ms).a[0] = 3
+map_values(ms).a[0] = 3 ;; transform_keys(m, (k, v) -> concat(k, s))['k1x'] = 3
+size(transform_keys(m, (k, v) -> upper(k))) > 1 ;; transform_keys(ms, (k, v) -> v.a)[3].t = 'x'
+transform_keys(m, (k, v) -> v) IS NULL ;; map_keys(transform_keys(m, (k, v) -> length(k)))[0] = 2
 """
 FIELDS = """
 items[0].a = 1 ;; items[1].a IS NULL ;; items[x].a = 2 ;; items[-1].a = 1 ;; items[0]['a'] = 1
@@ -119,7 +121,14 @@ get(get(nn, 0), 1) = 2 ;; nn[0] IS NULL ;; array_contains(flatten(nn), 7) ;; siz
 flatten(items.tags)[0] = 'x' ;; get(slice(items, 1, 1), 0).a = 1 ;; size(slice(fs, x, 2)) = 1
 reverse(items)[0].a = 4 ;; size(array_compact(items)) = 1 ;; get(array_compact(fs), 1) > 1
 sort_array(items.a)[0] = 1 ;; arrays_overlap(items.a, xs) ;; array_join(items.t, '-') = 'x-y'
-concat(items.a, xs)[0] = 1
+concat(items.a, xs)[0] = 1 ;; sort_array(items.p)[0] > 1
+sort_array(items.p) IS NULL ;; element_at(sort_array(items.p, false), 1) = double('NaN')
+size(array_distinct(map_values(mf))) = 2 ;; get(array_distinct(items.p), 1) IS NULL
+array_position(fs, 1.25D) = 2 ;; array_position(xs, NULL) = 1
+array_position(fs, double('NaN')) > 0 ;; array_position(items.ts, items[0].ts) = 1
+size(array_remove(fs, double('NaN'))) = 1 ;; get(array_remove(fs, double(x)), 0) > 1
+sort_array(tss)[0] IS NULL ;; size(array_distinct(items.p)) = 2 ;; sort_array(items.d)[0] > 1
+get(sort_array(items.t, false), 0) = 'z' ;; array_position(items.p, 4.0D) = 1
 """
 LAMBDAS = """
 exists(items.b, v -> v > 4) ;; forall(items.a, v -> v > 0) ;; exists(items.tags, v -> size(v) > 1)
@@ -145,14 +154,23 @@ exists(xs, v -> 6 div v = x) ;; aggregate(items, 0, (acc, v) -> acc + v.a) > 3
 aggregate(xs, x, (acc, v) -> acc + v + x) > 3 ;; aggregate(fs, 0D, (acc, v) -> acc + v) > 1
 reduce(items.a, 0, (acc, v) -> acc + coalesce(v, 0)) > 3
 aggregate(items, 0, (acc, v) -> acc + int(6 div v.a)) > 1 ;; exists(array(1, 2), v -> v = x)
+zip_with(xs, items, (v, w) -> v + w.a)[0] = 2
+exists(zip_with(fs, xs, (v, w) -> v * w), z -> z > 1)
+size(zip_with(xs, fs, (v, w) -> coalesce(w, v + x))) = 3 ;; zip_with(xs, xs, (v, w) -> w) = xs
+zip_with(xs, items.a, (v, w) -> 6 div w)[0] > 2
+zip_with(xs, slice(nn, 1, 1), (v, w) -> w[0])[0] = 1
+zip_with(split(s, ''), xs, (v, w) -> concat(v, w))[0] = 'x1'
 """
 # Structs and arrays compared, keys that are cast, fields that are not there, other functions.
 REFUSED = """
 exists(items, v -> v = items[0]) ;; items[0] = items[1] ;; nn[0] = nn ;; ms['k1'] = items[0]
 mi.nope = 1 ;; items.nope IS NULL ;; items[0].nope = 1 ;; m.k1.z = 1 ;; xs[0].a = 1
 nn.a IS NULL ;; array_contains(f32, 16777217) ;; array_contains(nn, array(7))
-array_max(items) IS NULL ;; array_distinct(fs) = fs ;; fs = array(1D) ;; sort_array(fs)[0] = 1
-size(concat(items, items)) = 2 ;; zip_with(xs, xs, (v, w) -> v + w)[0] = 2
+array_max(items) IS NULL ;; array_distinct(fs) = fs ;; fs = array(1D) ;; sort_array(nn)[0] = xs
+size(concat(items, items)) = 2 ;; transform_keys(m, (k, v) -> double(v)) IS NULL
+array_contains(xs, NULL) ;; array_contains(fs, NULL)
+map_contains_key(m, NULL)
+transform(xs, x) = xs ;; exists(xs, x) ;; transform(xs) = xs
 transform(xs, v -> items)[0] IS NULL ;; exists(xs, (v, i) -> v = i)
 filter(xs, (v, v) -> v > 1) = xs ;; map_filter(items, (k, v) -> v > 1) IS NULL
 aggregate(items, 0L, (acc, v) -> v.a) = 1
@@ -198,6 +216,14 @@ def test_rows_are_sparks(text, ansi, spark, tmp_path):
         if b is None or a != b.to_pylist()
     ] == []
     assert all(found == [None] for found in raise_too)
+
+
+@pytest.mark.parametrize("text", ["sort_array(fs)[0] > 1", "size(array_distinct(fs)) = 2"])
+def test_two_zeros_are_not_judged(text):
+    """Versions of Spark differ in the order and the number of 0.0 and -0.0."""
+    outcomes, (lost,) = judged(False, [text])
+    assert np.flatnonzero(lost).tolist() == [FS.index([-0.0, 0.0])]
+    assert outcomes[0][7:] == [text.startswith("size"), True ^ text.startswith("size")]
 
 
 def large(t):
@@ -253,6 +279,7 @@ SHOWN = [
     ("items[0].o.Z = 1", "items.o.z[0] = 1"),
     ("filter(items, v -> v.a > x).t[0] = 'y'", "filter(items, (v) -> v.a > x).t[0] = 'y'"),
     ("m.k1 = 3", "m['k1'] = 3"),
+    ("zip_with(xs, xs, (v, w) -> v + w)[0] = 2", "zip_with(xs, xs, (v, w) -> (v + w))[0] = 2"),
     ("exists(items.a, v -> v > x)", "exists(items, (v) -> v.a > x)"),
 ]
 
