@@ -158,10 +158,10 @@ class _Binder:
     def compare(self, op: Op, a: Node, b: Node) -> Node:
         if op is Op.NE:
             return Node(Op.NOT, (self.compare(Op.EQ, a, b),))
-        if is_tuple(a) and op in (Op.EQ, Op.NULL_SAFE_EQ):
-            from skipstone.ir.coercion.tuples import equal_tuples
+        if is_tuple(a) or is_tuple(b):
+            from skipstone.ir.coercion.tuples import compare_rows
 
-            return equal_tuples(a, b, self.scalar, self.compare)
+            return compare_rows(op, a, b, self.leaves, self.scalar, self.compare)
         if is_condition(a) or is_condition(b):
             return self.compare_conditions(op, a, b)
         x, y = by_own_type(Node(op, (a, b)), (self.scalar(a), self.scalar(b)))
@@ -189,7 +189,7 @@ class _Binder:
         comparable scalars are UNKNOWN. If the types differ, all are compared in one type.
         """
         assert isinstance(n.value, tuple)
-        if is_tuple(n.args[0]) and not n.value:
+        if any(map(is_tuple, n.args)) and not n.value:
             return Node(Op.OR, tuple(self.compare(Op.EQ, n.args[0], m) for m in n.args[1:]))
         column = self.scalar(n.args[0])
         given = [self.scalar(arg) for arg in n.args[1:]]

@@ -97,6 +97,23 @@ def _nvl2(args: tuple[Node, ...]) -> Node:
     return Node(Op.CALL, (Node(Op.IS_NULL, args[:1]), args[2], args[1]), "case")
 
 
+def _null_if_zero(args: tuple[Node, ...]) -> Node:
+    check_arity(args, 1)
+    return _null_if((args[0], literal(0, ty.INT32)))
+
+
+def _space(args: tuple[Node, ...]) -> Node:
+    check_arity(args, 1)
+    return Node(Op.CALL, (literal(b" ", ty.STRING), args[0]), "repeat")
+
+
+def _regexp_substr(args: tuple[Node, ...]) -> Node:
+    """Rewrite regexp_substr, which is NULL without a match, and for an empty one."""
+    check_arity(args, 2)
+    found = Node(Op.CALL, (*args, literal(0, ty.INT32)), "regexp_extract")
+    return _null_if((found, literal(b"", ty.STRING)))
+
+
 def _array_size(args: tuple[Node, ...]) -> Node:
     """Rewrite array_size, which is NULL for NULL in every mode."""
     check_arity(args, 1)
@@ -140,7 +157,10 @@ CONDITIONS: Final[dict[str, Rewrite]] = {
 }
 SCALARS: Final[dict[str, Rewrite]] = {
     "nullif": _null_if,
+    "nullifzero": _null_if_zero,
     "nvl2": _nvl2,
+    "space": _space,
+    "regexp_substr": _regexp_substr,
     "array_size": _array_size,
     "decode": _decode,
 }

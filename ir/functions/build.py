@@ -22,7 +22,7 @@ from skipstone.ir.functions import builtin_functions, casts, clocks, intervals
 from skipstone.ir.functions.arithmetic import number
 from skipstone.ir.functions.casts import check_cast, steps
 from skipstone.ir.functions.dates import FIELDS
-from skipstone.ir.functions.instants import has_instant, wall_of
+from skipstone.ir.functions.instants import has_instant, instants_of, wall_of
 from skipstone.ir.functions.spark_names import explain_function, explain_method
 from skipstone.ir.interval import evaluate_rows
 from skipstone.ir.node import Node, Op, literal, unknown
@@ -81,6 +81,7 @@ def plain_call(name: str, args: tuple[Node, ...], session: Session) -> Node:
         others = [a.dtype for a in args if a.dtype is not None and a.dtype.kind is Kind.OTHER]
         if any(not function.takes(t) for t in others):
             raise CannotJudge(f"{others[0]} allows null tests only")
+        args = instants_of(name, args, session, cast)
         types, dtype = function.signature(args, session)
         cast_args = tuple(cast(a, t, session) for a, t in zip(args, types, strict=True))
     except CannotJudge as e:
@@ -355,7 +356,7 @@ ALIASES: Final[dict[str, Build]] = {
     "int": _cast_to(ty.INT32), "bigint": _cast_to(ty.INT64), "smallint": _cast_to(ty.INT16),
     "tinyint": _cast_to(ty.INT8),
     "double": _cast_to(ty.DOUBLE), "float": _cast_to(ty.FLOAT), "string": _cast_to(ty.STRING),
-    "boolean": _cast_to(ty.BOOL),
+    "boolean": _cast_to(ty.BOOL), "decimal": _cast_to(ty.decimal_type(10, 0)),
     "binary": _cast_to(ty.BINARY),
     "to_timestamp_ntz": _by_clock(clocks.read_as(ty.TIMESTAMP_NTZ)),
     "try_to_date": _by_clock(clocks.read_as(ty.DATE, tried=True)),

@@ -85,6 +85,8 @@ def units_between(args: tuple[Node, ...], session: Session, build: Make, cast: C
     """Build datediff(unit, start, end): whole units, cut towards zero."""
     check_arity(args, 3)
     unit, ends = text_literal(args[0]), [_as_time(a, session, cast) for a in args[1:]]
+    if unit == "dayofyear":
+        raise CannotJudge("Spark raises an error for DAYOFYEAR between times")
     if len({a.dtype.zoned for a in ends if a.dtype is not None}) > 1:
         ends = [cast(a, ty.TIMESTAMP, session) for a in ends]
     if not all(_is_steady(a, session) for a in ends):

@@ -113,7 +113,10 @@ def _div(call: Call, a: Data, b: Data) -> Any:
     if call.types[0].kind is Kind.DECIMAL:
         scale = max(t.scale for t in call.types)
         a, b = (rescale(x, scale - t.scale) for x, t in zip((a, b), call.types, strict=True))
-    out, bad = wrap(divide(a, b), ty.INT64)
+    quotient = divide(a, b)
+    out, bad = wrap(quotient, ty.INT64)
+    if quotient.dtype == object:  # Spark has it as a decimal first, which is NULL beyond 38 digits
+        zero = zero | np.asarray(np.abs(quotient) >= 10**38, np.bool_)
     return out, zero | (bad & call.session.ansi)
 
 

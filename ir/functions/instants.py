@@ -5,8 +5,9 @@ Such literals become calls, which have bounds but no value.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -40,6 +41,22 @@ def wall_of(n: Node, to: DType, session: Session) -> Node:
         except CannotJudge:
             pass
     return n
+
+
+# Functions of wall clocks that take text, which Spark reads as an instant.
+OF_CLOCKS: Final = ("hour", "minute", "second", "seconds_of")
+
+
+def instants_of(
+    name: str, args: tuple[Node, ...], session: Session, cast: Callable[..., Node]
+) -> tuple[Node, ...]:
+    """Return a function's arguments, with text as instants if it takes wall clocks.
+
+    Without this step, the zone in a text would be dropped.
+    """
+    if name not in OF_CLOCKS:
+        return args
+    return tuple(cast(a, ty.TIMESTAMP, session) if a.dtype == ty.STRING else a for a in args)
 
 
 def has_instant(call: Call, function: Function, args: tuple[Node, ...]) -> bool:

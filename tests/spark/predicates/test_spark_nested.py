@@ -79,10 +79,35 @@ ROWS = pa.table(
             [None if i == 4 else {"m": MAPS[i], "items": ITEMS[i]} for i in range(9)],
             pa.struct([("m", pa.map_(pa.string(), pa.int32())), ("items", pa.list_(ITEM))]),
         ),
+        "row": pa.array(
+            [
+                None if v is None else {"a": v[0], "t": v[1]}
+                for v in [
+                    (1, "x"),
+                    None,
+                    (None, "b"),
+                    (5, None),
+                    (None, None),
+                    (5, "b"),
+                    (7, ""),
+                    (-1, "é"),
+                    (5, "ab"),
+                ]
+            ],
+            pa.struct([("a", pa.int32()), ("t", pa.string())]),
+        ),
         "x": pa.array([1, 0, 2, None, -1, 5, 3, -3, 7], pa.int32()),
         "s": pa.array(["x", "", None, "k1", "é", "k1", "z", "long", "4"], pa.string()),
     }
 )
+STRUCTS = """
+row = struct(5, 'b') ;; row <> (5, 'b') ;; NOT (row = (5, s)) ;; row <=> (1, 'x')
+row < (5, 'b') ;; row <= (5, 'b') ;; row > (5, 'b') ;; row >= (5, 'b') ;; (5, 'a') < row
+NOT (row < (5, s)) ;; row IN (struct(1, 'x'), (7, '')) ;; row NOT IN ((1, 'x'), (5, 'ab'))
+row = (x, s) ;; row <= (x, s) ;; NOT (row <=> (x, s)) ;; (x, s) >= row ;; (x, s) < (3, 'a')
+struct(x) > struct(row.a) ;; row BETWEEN (1, 'a') AND (5, 'b') ;; (row = (5, 'b')) IS NULL
+(x, s, row.a) < (5, 'k1', 1) ;; row.a = 5 AND row > (5, 'a')
+"""
 MAP_VALUES = """
 m.k1 = 3 ;; m.K1 = 3 ;; m.zz IS NULL ;; mf.k1 > 5 ;; st.m.k1 = 3 ;; st.m['k1'] = 3 ;; m.k1 + 1 > 3
 m.k1 IN (3, 4) ;; m.k1 BETWEEN 1 AND 4 ;; ms.k1.a = 3 ;; ms['k1'].t = 'x' ;; ms[s].a > 3
@@ -194,7 +219,7 @@ def judged(ansi, texts, rows=ROWS):
 
 
 @pytest.mark.parametrize("ansi", [True, False], ids=["ansi", "legacy"])
-@pytest.mark.parametrize("text", [MAP_VALUES, FIELDS, LAMBDAS], ids=["maps", "fields", "lambdas"])
+@pytest.mark.parametrize("text", [MAP_VALUES, FIELDS, LAMBDAS, STRUCTS], ids=range(4))
 def test_rows_are_sparks(text, ansi, spark, tmp_path):
     texts = listed(text)
     pq.write_table(ROWS, tmp_path / "rows.parquet")
@@ -237,7 +262,7 @@ def large(t):
 
 @pytest.mark.parametrize("ansi", [True, False], ids=["ansi", "legacy"])
 def test_slices_and_large_lists_are_judged_alike(ansi):
-    texts = listed(MAP_VALUES) + listed(FIELDS) + listed(LAMBDAS)
+    texts = listed(MAP_VALUES) + listed(FIELDS) + listed(LAMBDAS) + listed(STRUCTS)
     whole, wide = judged(ansi, texts), {f.name: large(f.type) for f in ROWS.schema}
     for first, size in ((0, 9), (3, 4), (2, 1), (1, 3)):
         for schema in (ROWS.schema, pa.schema(wide)):
@@ -255,7 +280,7 @@ def test_no_row_of_a_file_is_lost(row_group_size, tmp_path):
     """Plans read the rows for which a condition is TRUE, whatever they prune."""
     pq.write_table(ROWS, tmp_path / "rows.parquet", row_group_size=row_group_size)
     table = ss.scan_parquet(tmp_path)
-    texts = listed(MAP_VALUES) + listed(FIELDS) + listed(LAMBDAS)
+    texts = listed(MAP_VALUES) + listed(FIELDS) + listed(LAMBDAS) + listed(STRUCTS)
     outcomes, lost = judged(True, texts)
     for text, outcome, gone in zip(texts, outcomes, lost, strict=True):
         if not gone.any():
