@@ -58,7 +58,7 @@ FORMS: Final = (
     ("comparison", ("x < 5", "5 >= x", "x = 5", "x <> 5", "x <=> NULL"), "bounds, value lists"),
     ("range", ("x BETWEEN 1 AND 9", "x NOT BETWEEN 1 AND 9"), "bounds"),
     ("membership", ("x IN (1, 2, 3)", "s NOT IN ('a', 'b')"), "bounds, value lists, bloom filters"),
-    ("rows of values", ("(x, s) IN ((1, 'a'), (2, 'b'))", "st < (1, 'a')"), "as their parts"),
+    ("rows of values", ("(x, s) IN ((1, 'a'), (2, 'b'))", "(x, s) < (1, 'a')"), "as their parts"),
     ("null test", ("x IS NULL", "st.a IS NOT NULL"), "null counts"),
     ("NaN test", ("isnan(f)", "f = double('NaN')"), "NaN counts, bounds"),
     ("truth test", ("b", "(x > 5) IS TRUE", "(x > 5) IS NOT FALSE"), "as the condition inside"),
