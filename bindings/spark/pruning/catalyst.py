@@ -25,8 +25,17 @@ from skipstone.bindings.spark.pruning.catalyst_calls import (
     interval_type,
     settings_of,
     value_of,
+    values_of,
 )
-from skipstone.bindings.spark.pruning.column import case, cast, field, member, opaque, type_named
+from skipstone.bindings.spark.pruning.column import (
+    case,
+    cast,
+    field,
+    in_values,
+    member,
+    opaque,
+    type_named,
+)
 from skipstone.ir import types as ty
 from skipstone.ir.node import Name, Node, Op, Path, is_parameter, literal, parameter
 from skipstone.ir.session import Settings
@@ -227,17 +236,16 @@ class _Reader:
         """
         subject, members = self.node(tree["parts"][0]), tree["parts"][1]
         dtype = type_named(tree["subject"])
-        values = [None if dtype is None else value_of(m, dtype) for m in members]
-        known = [v for v in values if v is not None]
-        if dtype is None or len(known) < len(values):
+        values = values_of(members, dtype)
+        if dtype is None or values is None:
             return self.opaque(tree, "the values are not understood")
-        given = [v for v in known if v.value is not None]
-        if dtype.kind is not Kind.FLOAT or len(given) == len(known):
-            return member(subject, known)
+        given = [v for v in values if v is not None]
+        if dtype.kind is not Kind.FLOAT or len(given) == len(values):
+            return in_values(subject, values, dtype)
         why = "Spark returns NULL or FALSE for NaN in a list of more than ten values with NULL"
         number = Node(Op.NOT, (Node(Op.EQ, (subject, literal(math.nan, dtype))),))
         null = Node(Op.AND, (literal(None, ty.BOOL), Node(Op.OR, (number, opaque("NaN", why)))))
-        return Node(Op.OR, (member(subject, given), null))
+        return Node(Op.OR, (in_values(subject, given, dtype), null))
 
     def as_Like(self, tree: Tree) -> Node:
         subject, pattern, escape = tree["parts"]

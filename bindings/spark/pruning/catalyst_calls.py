@@ -6,7 +6,6 @@ carries, because it may have been made under other settings than the session's c
 
 from __future__ import annotations
 
-import math
 from decimal import Decimal
 from typing import Any, Final
 
@@ -99,6 +98,14 @@ PATTERNS: Final = {
     "NotLikeAny": (False, True),
 }
 
+# The key under which `Json.java` writes values that are no JSON number.
+FORMS: Final = {
+    Kind.FLOAT: "float",
+    Kind.DECIMAL: "decimal",
+    Kind.BINARY: "bytes",
+    Kind.STRING: "bytes",
+}
+
 
 def settings_of(parts: list[Any]) -> list[Any]:
     """Return the settings that an expression carries, without nesting.
@@ -132,35 +139,48 @@ def interval_type(name: str) -> DType | None:
 
 def value_of(value: Any, dtype: DType | None) -> Node | None:
     """Make a literal from a value in Spark's internal form; None if it is not supported."""
+    found = values_of([value], dtype)
+    return None if found is None or dtype is None else literal(found[0], dtype)
+
+
+def values_of(values: list[Any], dtype: DType | None) -> list[Any] | None:
+    """Return the axis values of many values of one type in Spark's internal form.
+
+    None if a value is not supported. A list may be long, so a value takes no call of its own.
+    """
     if dtype is None:
         return None
-    if value is None:
-        return literal(None, dtype)
-    match dtype.kind, value:
-        case Kind.BOOL, bool():
-            return literal(int(value), dtype)
-        case (
-            (Kind.INT | Kind.DATE | Kind.TIMESTAMP | Kind.INTERVAL),
-            int(),
-        ) if not isinstance(value, bool):
-            return literal(value, dtype)
-        case Kind.FLOAT, {"float": text}:
-            return literal(
-                math.nan if text == "NaN" else float(text.replace("Infinity", "inf")), dtype
-            )
-        case Kind.DECIMAL, {"decimal": text}:
-            return literal(ty.to_axis(Decimal(text), dtype), dtype)
-        case Kind.BINARY, {"bytes": text}:
-            return literal(bytes.fromhex(text), dtype)
-        case Kind.STRING, {"bytes": text} if _is_utf8(bytes.fromhex(text)):
-            return literal(bytes.fromhex(text), dtype)
-    return None
+    given = [v for v in values if v is not None]
+    axis = _axis_values(given, dtype)
+    if axis is None or len(given) == len(values):
+        return axis
+    rest = iter(axis)
+    return [None if v is None else next(rest) for v in values]
 
 
-def _is_utf8(text: bytes) -> bool:
+def _axis_values(values: list[Any], dtype: DType) -> list[Any] | None:
+    form, kind = dtype.kind, set(map(type, values))
+    if form in (Kind.INT, Kind.DATE, Kind.TIMESTAMP, Kind.INTERVAL):
+        return values if kind <= {int} else None
+    if form is Kind.BOOL:
+        return list(map(int, values)) if kind <= {bool} else None
+    key = FORMS.get(form)
+    if key is None or not kind <= {dict} or not all(key in v for v in values):
+        return None
+    texts = [v[key] for v in values]
+    if form is Kind.FLOAT:
+        # Java writes NaN and Infinity, and Python reads both. The sum turns -0.0 into 0.0.
+        return [float(t) + 0.0 for t in texts]
+    if form is Kind.DECIMAL:
+        return [ty.to_axis(Decimal(t), dtype) for t in texts]
+    found = list(map(bytes.fromhex, texts))
+    return found if form is Kind.BINARY or _is_utf8(found) else None
+
+
+def _is_utf8(texts: list[bytes]) -> bool:
     """Return True if bytes are UTF-8; Spark's casts of BINARY to STRING keep bytes that are not."""
     try:
-        text.decode()
+        b"\0".join(texts).decode()  # no zero byte is part of a longer character
     except UnicodeDecodeError:
         return False
     return True

@@ -7,6 +7,7 @@ trees are walked. The attributes read here are private to PySpark; tests pin the
 
 from __future__ import annotations
 
+import itertools
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -322,6 +323,11 @@ def member(subject: Node, members: Sequence[Node]) -> Node:
     """Return IN over a list of literals and other expressions."""
     literals = tuple((m.dtype, m.value) for m in members if m.op is Op.LITERAL)
     return Node(Op.IN, (subject, *(m for m in members if m.op is not Op.LITERAL)), literals)
+
+
+def in_values(subject: Node, values: Sequence[object], dtype: DType) -> Node:
+    """Return IN over values of one type; None is NULL."""
+    return Node(Op.IN, (subject,), tuple(zip(itertools.repeat(dtype), values)))
 
 
 def case(arms: Iterable[tuple[Node, Node]], last: Node | None) -> Node:
