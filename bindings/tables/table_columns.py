@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 import numpy as np
@@ -12,6 +12,7 @@ from skipstone.bindings.tables.char_columns import padded
 from skipstone.ir import compute as pc
 from skipstone.ir.arrow import arrow_of, int64_of, plain
 from skipstone.ir.errors import SourceError, clip, describe_error
+from skipstone.ir.node import ELEMENT, KEY, VALUE, Path
 
 # What Delta and Iceberg call the parts of lists and maps -> Arrow's attribute with their type.
 PARTS: Final = {"element": "value_type", "key": "key_type", "value": "item_type"}
@@ -217,3 +218,33 @@ def plain_storage(t: pa.DataType) -> pa.DataType:
     if pa.types.is_list(t) or pa.types.is_large_list(t):
         return list_of(t.value_field.with_type(plain_storage(t.value_type)), t)
     return t
+
+
+def parts_of(t: pa.DataType) -> list[pa.Field]:
+    """Return the fields of a struct, or the parts of a list or map as paths name them."""
+    if pa.types.is_struct(t):
+        return [t.field(i) for i in range(t.num_fields)]
+    if pa.types.is_map(t):
+        return [t.key_field.with_name(KEY), t.item_field.with_name(VALUE)]
+    if pa.types.is_list(t) or pa.types.is_large_list(t):
+        return [t.value_field.with_name(ELEMENT)]
+    return []
+
+
+def paths_in(fields: Iterable[pa.Field], above: Path) -> Iterator[Path]:
+    """Yield the paths of columns, of fields of structs, and of parts of lists and maps."""
+    for field in fields:
+        path = (*above, field.name)
+        yield path
+        yield from paths_in(parts_of(field.type), path)
+
+
+def twins_in(fields: Iterable[pa.Field], above: Path) -> Iterator[tuple[Path, Path]]:
+    """Yield pairs of columns, or of fields of one struct, whose names differ in case alone."""
+    first: dict[str, Path] = {}
+    for field in fields:
+        path, name = (*above, field.name), field.name.lower()
+        if name in first:
+            yield first[name], path
+        first.setdefault(name, path)
+        yield from twins_in(parts_of(field.type), path)

@@ -43,7 +43,9 @@ class Json {
       }
       if (e instanceof GetStructField) {
         out.append(",\"field\":");
-        quoted(((GetStructField) e).extractFieldName(), out);
+        // Its own text of the name may be in another case.
+        GetStructField field = (GetStructField) e;
+        quoted(field.childSchema().apply(field.ordinal()).name(), out);
       }
       out.append(",\"parts\":[");
       if (e instanceof And || e instanceof Or) {

@@ -23,11 +23,11 @@ from skipstone.bindings.tables.parquet.groups import LazyColumns, schemas_in
 from skipstone.bindings.tables.parquet.table import ParquetTable
 from skipstone.bindings.tables.partitions import Texts
 from skipstone.bindings.tables.settled import settled
+from skipstone.bindings.tables.table_columns import paths_in
 from skipstone.ir.arrow import whole
 from skipstone.ir.errors import UnsupportedForm
-from skipstone.ir.node import columns_of
+from skipstone.ir.node import columns_of, show_path
 from skipstone.ir.outcome import Verdict
-from skipstone.ir.types import leaves_of
 from skipstone.kernels.pack.planes import Mask
 from skipstone.kernels.run import forks
 
@@ -132,7 +132,8 @@ class Listing(ListedFiles):
 
         Raises:
             UnjudgedFiles: Spark may be case-sensitive, and a file has a column that differs from
-                the predicate's only in case; or a file lacks a required column.
+                the predicate's only in case; or it is not, and a file has two columns that differ
+                only in case; or a file lacks a required column.
         """
         with self._lock:
             same = self.unchanged()
@@ -141,8 +142,8 @@ class Listing(ListedFiles):
             if len(chosen):
                 table = self._table(chosen)
                 keys = () if filters is None else filters.columns
-                if case_sensitive:
-                    _check_case(table, [*columns_of(predicate.node), *((name,) for name in keys)])
+                used = [*columns_of(predicate.node), *((name,) for name in keys)]
+                _check_names(table, used, case_sensitive)
                 if require_columns:
                     _check_present(table, predicate)
                 statistics = table.statistics_in(predicate.timezone)
@@ -176,7 +177,8 @@ class Listing(ListedFiles):
         """Read the rows of some files that match a predicate; see `ScanFiles.rows`.
 
         Raises:
-            UnjudgedFiles: Spark is case-sensitive, and a file has a used column in another case.
+            UnjudgedFiles: Spark is case-sensitive, and a file has a used column in another case; or
+                it is not, and a file has two columns that differ only in case.
             SourceError: a file cannot be read, or is no longer as it was listed.
             UnsupportedForm: the predicate cannot filter rows, or a partition column is used,
                 whose values are Spark's.
@@ -186,8 +188,8 @@ class Listing(ListedFiles):
             raise UnsupportedForm("a partition column is used, whose values are Spark's")
         with self._lock:
             table = self._table(np.flatnonzero(candidates))
-            if case_sensitive:
-                _check_case(table, [*columns_of(predicate.node), *((name,) for name in columns)])
+            used_paths = [*columns_of(predicate.node), *((name,) for name in columns)]
+            _check_names(table, used_paths, case_sensitive)
         return table.plan(predicate, columns=columns).to_arrow()
 
     def _table(self, chosen: Ints) -> ParquetTable:
@@ -213,22 +215,44 @@ class Listing(ListedFiles):
         return self._tables[key]
 
 
-def _check_case(table: ParquetTable, paths: Sequence[Path]) -> None:
-    # A test of a struct for NULL depends on all of its fields.
+def _check_names(table: ParquetTable, paths: Sequence[Path], case_sensitive: bool) -> None:
+    """Check that Spark finds the columns of each file that Skipstone judges.
+
+    Args:
+        table: The files.
+        paths: The columns that are judged.
+        case_sensitive: True if Spark is.
+    """
+    if not case_sensitive:
+        return _check_twins(table)
+    every = list(paths_in(table.schema, ()))
+    # A test of a struct for NULL depends on all of its fields, and so do the items of a list.
     leaves = [
         leaf
         for path in paths
         if path[0] not in table.partition_columns
-        for leaf in [p for p in leaves_of(table.schema) if p[: len(path)] == path] or [path]
+        for leaf in every
+        if leaf[: len(path)] == path
     ]
     for schema in schemas_in(table.groups.parts):
         for path in leaves:
             own = schema.respelled(path)
             if own is not None:
                 raise UnjudgedFiles(
-                    f"{schema.example} has {'.'.join(own)!r} for {'.'.join(path)!r}, "
+                    f"{schema.example} has {show_path(own)!r} for {show_path(path)!r}, "
                     "which a case-sensitive Spark tells apart (spark.sql.caseSensitive)"
                 )
+    return None
+
+
+def _check_twins(table: ParquetTable) -> None:
+    # Spark raises an error where it reads such a column, whatever the condition is about.
+    for schema in schemas_in(table.groups.parts):
+        for one, other in schema.twins:
+            raise UnjudgedFiles(
+                f"{schema.example} has both {show_path(one)!r} and {show_path(other)!r}, "
+                "which Spark does not tell apart (spark.sql.caseSensitive)"
+            )
 
 
 def _check_present(table: ParquetTable, predicate: PruningPredicate) -> None:

@@ -19,13 +19,15 @@ from skipstone.bindings.tables.parquet.declared_types import (
 from skipstone.bindings.tables.table_columns import (
     are_lists_or_maps,
     list_of,
+    parts_of,
     plain_storage,
     storage_type,
+    twins_in,
 )
 from skipstone.ir.arrow import is_instant
 from skipstone.ir.cached import cached_property
 from skipstone.ir.errors import SourceError, describe_error
-from skipstone.ir.node import ELEMENT, KEY, PARTS, VALUE, Path, is_part, lowered
+from skipstone.ir.node import PARTS, Path, is_part, lowered
 from skipstone.ir.types import NULL, DType, from_arrow, leaves_of
 
 # A column's type in a file, Parquet's type, and the bytes of a value of fixed length.
@@ -134,10 +136,13 @@ class FileSchema:
             exact = [f for f in matches if f.name == name]
             if not exact:
                 return (*path[:n], matches[0].name) if matches else None
-            if not pa.types.is_struct(exact[0].type):
-                return None
-            fields = [exact[0].type.field(i) for i in range(exact[0].type.num_fields)]
+            fields = parts_of(exact[0].type)
         return None
+
+    @cached_property
+    def twins(self) -> tuple[tuple[Path, Path], ...]:
+        """Pairs of columns, or of fields of one struct, whose names differ in case alone."""
+        return tuple(twins_in(self.schema, ()))
 
     def widens(self, path: Path, arrow_type: pa.DataType) -> bool:
         """Return True if every value of a column is also a value of `arrow_type`, the table's."""
@@ -369,14 +374,9 @@ def _field_leaves(field: pa.Field, above: Path) -> Iterator[tuple[Path | None, p
     nested = pa.types.is_nested(storage_type(t))
     if (nested and isinstance(t, pa.BaseExtensionType)) or (is_part(path) and meaning_of(field)):
         yield None, t, width_of(t)
-    elif pa.types.is_struct(t):
-        for i in range(t.num_fields):
-            yield from _field_leaves(t.field(i), path)
-    elif pa.types.is_map(t):
-        yield from _field_leaves(t.key_field.with_name(KEY), path)
-        yield from _field_leaves(t.item_field.with_name(VALUE), path)
-    elif pa.types.is_list(t) or pa.types.is_large_list(t):
-        yield from _field_leaves(t.value_field.with_name(ELEMENT), path)
+    elif parts := parts_of(t):
+        for part in parts:
+            yield from _field_leaves(part, path)
     else:
         yield None if nested else path, t, width_of(t)
 

@@ -9,7 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from skipstone.spark import prune, pruned, read
+from tests.support.spark.automatic import again, automatic, enabled
 from tests.support.spark.compare import no_match_is_lost, same, write
+from tests.support.spark.reads import rows_of
 from tests.support.spark.session import QUIET, SPARK_4
 
 pytestmark = pytest.mark.filterwarnings(QUIET)
@@ -121,6 +123,69 @@ def test_structs_that_differ_in_case_between_files(spark, tmp_path, setting):
                 found = sorted(r.k for r in small.collect())
                 assert found == sorted(r.k for r in plain.collect()), (given, where, pruned(small))
             assert pruned(prune(df.where("k = 1"))).kept == 1
+
+
+# The schema given to Spark, a condition
+TWINS = [
+    ("x BIGINT, k BIGINT", "x > 1000"),
+    ("x BIGINT, k BIGINT", "k = 7"),
+    ("X BIGINT, k BIGINT", "x = 7 AND k = 7"),
+    ("st STRUCT<x BIGINT>, k BIGINT", "st.x > 1000"),
+    ("st STRUCT<X BIGINT>, k BIGINT", "k = 7"),
+    ("l ARRAY<STRUCT<x BIGINT>>, k BIGINT", "exists(l, v -> v.x > 1000)"),
+    ("m MAP<STRING, STRUCT<X BIGINT>>, k BIGINT", "k = 7"),
+]
+
+
+@SPARK_4
+@pytest.mark.parametrize("given, where", TWINS)
+def test_names_that_differ_only_in_case_in_a_file(spark, tmp_path, given, where):
+    """Spark raises an error as soon as it reads such a column, unless it is case-sensitive."""
+    kind = pa.struct([("x", pa.int64()), ("X", pa.int64())])
+    for k in range(3):
+        pair = {"x": k, "X": 100 - k}
+        values = [
+            pa.array([k]),
+            pa.array([100 - k]),
+            pa.array([pair], kind),
+            pa.array([[pair]], pa.list_(kind)),
+            pa.array([[("a", pair)]], pa.map_(pa.string(), kind)),
+            pa.array([k]),
+        ]
+        file = pa.Table.from_arrays(values, names=["x", "X", "st", "l", "m", "k"])
+        pq.write_table(file, tmp_path / f"{k}.parquet")
+    df = spark.read.schema(given).parquet(str(tmp_path)).where(where)
+    with enabled(spark):
+        for frame in (df, prune(df), again(df)):
+            with pytest.raises(Exception, match="duplicate field"):
+                frame.collect()
+
+
+@SPARK_4
+def test_fields_of_lists_that_differ_in_case_between_files(spark, tmp_path, setting):
+    """A case-sensitive Spark reads NULL where a file spells a field in another case."""
+    for k, name in enumerate(("x", "X", "x")):
+        kind = pa.list_(pa.struct([(name, pa.int64()), ("y", pa.int64())]))
+        write(str(tmp_path / f"{k}.parquet"), l=pa.array([[{name: k, "y": k}]], kind), k=[k])
+    df = spark.read.schema("l ARRAY<STRUCT<x BIGINT, y BIGINT>>, k BIGINT").parquet(str(tmp_path))
+    wheres = ("exists(l, v -> v.X = 1)", "array_max(l.x) = 1", "exists(l, v -> v.Y = 1)")
+    for where in wheres:
+        same(df.where(where), (1, 3))
+    setting("spark.sql.caseSensitive", "true")
+    for where in ("array_max(l.x) = 1", "coalesce(array_max(l.x), 7) = 7"):
+        assert "case-sensitive Spark" in same(df.where(where), None)[0].why
+        assert automatic(df.where(where))[0] == rows_of(df.where(where))
+
+
+def test_fields_in_another_case_than_the_files(spark, tmp_path):
+    for k in range(3):
+        kind = pa.struct([("Qty", pa.int64()), ("name", pa.string())])
+        values = pa.array([{"Qty": k, "name": "ab"[k % 2]}], kind)
+        write(str(tmp_path / f"{k}.parquet"), st=values, l=pa.array([[values[0].as_py()]]))
+    df = spark.read.parquet(str(tmp_path))
+    same(df.where("ST.qTY = 1"), (1, 3))
+    same(df.where("st.QTY > 1 AND st.NAME = 'a'"), (1, 3))
+    same(df.where("exists(l, v -> v.qty = 1)"), (1, 3))
 
 
 WRITERS = {
