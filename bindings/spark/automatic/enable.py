@@ -31,6 +31,7 @@ class _Installed:
     rule: Any
     log: QueryLog
     pruner: Pruner
+    methods: Any  # of the session: its rules
 
 
 # By Spark's id of the session: PySpark may make several objects of one session.
@@ -75,22 +76,24 @@ def enable(spark: SparkSession, *, filesystem: pafs.FileSystem | None = None) ->
     require_pyspark(OLDEST_CLASSIC)
     _require_classic(spark)
     with _INSTALLING:
-        found = _installed.get(_key(spark))
-        if found is not None:
-            found.rule.remove(_methods(spark))
+        for key, one in tuple(_installed.items()):
+            if key == _key(spark) or one.pruner.is_stopped:  # the JVM would keep a stopped one
+                _installed.pop(key).rule.remove(one.methods)
         from pyspark.java_gateway import ensure_callback_server_started
 
         ensure_callback_server_started(spark.sparkContext._gateway)
         gateway, log = plan_gateway(spark), QueryLog()
         pruner = Pruner(spark, gateway, filesystem, log)
         rule = gateway.rule(pruner)
-        rule.install(_methods(spark))
-        _installed[_key(spark)] = _Installed(rule, log, pruner)
+        methods = _methods(spark)
+        rule.install(methods)
+        _installed[_key(spark)] = _Installed(rule, log, pruner, methods)
 
 
 def disable(spark: SparkSession) -> None:
     """Stop pruning a session's queries. If pruning is not enabled, nothing happens.
 
+    The session that a session was cloned from stays enabled, but not the session's own clones.
     DataFrames that Spark has planned already keep their file lists.
 
     Args:
@@ -106,7 +109,11 @@ def disable(spark: SparkSession) -> None:
     with _INSTALLING:
         found = _installed.pop(_key(spark), None)
         if found is not None:
-            found.rule.remove(_methods(spark))
+            found.rule.remove(found.methods)
+        elif not _methods(spark).extraOptimizations().isEmpty():
+            plan_gateway(spark).removeRules(
+                _methods(spark)
+            )  # those of the session it is a clone of
 
 
 def report(spark: SparkSession) -> SessionReport:

@@ -56,6 +56,11 @@ class Pruner:
         self._lock = threading.Lock()
         self._busy, self._changed = 0, threading.Condition()
 
+    @property
+    def is_stopped(self) -> bool:
+        """True if the session's Spark was stopped."""
+        return self._spark.sparkContext._jsc is None
+
     def apply(self, request: Any) -> Any:
         """Return the plan of a `PruningRequest` with fewer files, or None to leave it."""
         with self._changed:

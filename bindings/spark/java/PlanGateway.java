@@ -8,6 +8,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.function.Function;
+import org.apache.spark.sql.ExperimentalMethods;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.execution.datasources.FileIndex;
 import org.apache.spark.sql.internal.SQLConf;
@@ -74,5 +75,9 @@ public class PlanGateway {
 
   public PruningRule rule(Function pruner) {
     return new PruningRule(pruner);
+  }
+
+  public void removeRules(ExperimentalMethods methods) {
+    PruningRule.removeAll(methods);
   }
 }

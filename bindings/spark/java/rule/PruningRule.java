@@ -38,7 +38,7 @@ public class PruningRule extends Rule {
     this.pruner = pruner;
   }
 
-  /** Add this rule to a session's, once. */
+  /** Add this rule to a session's, in place of any other such rule. */
   public void install(ExperimentalMethods methods) {
     isOn = true;
     ArrayList rules = others(methods);
@@ -49,15 +49,20 @@ public class PruningRule extends Rule {
   /** Remove this rule from a session. Sessions that were cloned from it keep it, switched off. */
   public void remove(ExperimentalMethods methods) {
     isOn = false;
+    removeAll(methods);
+  }
+
+  /** Remove such rules from a session that was cloned from another, which keeps its own. */
+  static void removeAll(ExperimentalMethods methods) {
     methods.extraOptimizations_$eq(Seqs.of(others(methods)));
   }
 
-  private ArrayList others(ExperimentalMethods methods) {
+  private static ArrayList others(ExperimentalMethods methods) {
     ArrayList rules = new ArrayList();
     scala.collection.Iterator each = methods.extraOptimizations().iterator();
     while (each.hasNext()) {
       Object rule = each.next();
-      if (rule != this) rules.add(rule);
+      if (!(rule instanceof PruningRule)) rules.add(rule);
     }
     return rules;
   }
