@@ -312,9 +312,14 @@ class _Reader:
     def as_Neg(self, e: Any) -> Node:
         """Read a minus sign.
 
-        In `-5::string` it belongs to the number, in `-CAST(5 AS STRING)` it does not.
+        In `-5::string` it belongs to the number, in `-CAST(5 AS STRING)` it does not. In `-(5)`,
+        the number is computed, which decides its digits beside a decimal.
         """
         inner = e.this
+        if isinstance(inner, self.exp.Paren):
+            number = self.node(inner)
+            if number.op is Op.LITERAL and number.dtype is not None:
+                return Node(Op.CALL, (Node(Op.CAST, (number,), "cast", number.dtype),), "negative")
         if isinstance(inner, self.exp.Cast) and isinstance(inner.this, self.exp.Literal):
             to = type_of(inner.to) if isinstance(inner.to, self.exp.DataType) else None
             if to is None or to.kind not in (Kind.INT, Kind.FLOAT, Kind.DECIMAL):

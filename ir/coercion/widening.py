@@ -7,7 +7,8 @@ from typing import Final
 
 from skipstone.ir import types as ty
 from skipstone.ir.coercion.coerce import DIGITS
-from skipstone.ir.node import Node, Op
+from skipstone.ir.node import Node, Op, unknown
+from skipstone.ir.text import show
 from skipstone.ir.types import DType, Kind
 
 # Casts that keep order and never fail, NULL aside: their literals become thresholds of their
@@ -56,6 +57,11 @@ OPERATORS: Final = frozenset((
     "try_add", "try_subtract", "try_multiply", "try_divide", "try_mod",
 ))  # fmt: skip
 
+SUFFIX: Final = (
+    "beside a decimal, a number with a suffix has other digits than one that is cast, and both "
+    "are read alike; write the number without a suffix"
+)
+
 
 def by_own_type(n: Node, bound: tuple[Node, ...]) -> tuple[Node, ...]:
     """Return the bound inputs of an operator or comparison, with computed integers as decimals.
@@ -71,14 +77,17 @@ def by_own_type(n: Node, bound: tuple[Node, ...]) -> tuple[Node, ...]:
         return bound
     if all(b.dtype is None or b.dtype.kind is not Kind.DECIMAL for b in bound):
         return bound
-    return tuple(_typed(a, b) for a, b in zip(n.args, bound, strict=True))
+    return tuple(_typed(a, b, n.op) for a, b in zip(n.args, bound, strict=True))
 
 
-def _typed(n: Node, bound: Node) -> Node:
+def _typed(n: Node, bound: Node, op: Op) -> Node:
     of = n.args[0] if n.op is Op.CALL and n.value == "negative" else n
-    integer = bound.op is Op.LITERAL and bound.dtype is not None and bound.dtype.kind is Kind.INT
-    if of.op in (Op.LITERAL, Op.CAST) or not integer:  # `3L` is a CAST here
+    dtype = bound.dtype
+    integer = bound.op is Op.LITERAL and dtype is not None and dtype.kind is Kind.INT
+    if of.op is Op.LITERAL or not integer:
         return bound
-    assert bound.dtype is not None
-    to = ty.decimal_type(DIGITS[bound.dtype.bits], 0)
-    return Node(Op.LITERAL, value=bound.value, dtype=to)
+    assert dtype is not None
+    if of.op is Op.CAST and of.args[0].op is Op.LITERAL and dtype != ty.INT32:
+        # `3L` and `CAST(3 AS BIGINT)` are one tree here. For comparisons, only the value counts.
+        return unknown(show(n), SUFFIX) if op is Op.CALL else bound
+    return Node(Op.LITERAL, value=bound.value, dtype=ty.decimal_type(DIGITS[dtype.bits], 0))
