@@ -30,6 +30,8 @@ HEADER_BYTES: Final = (layout.HEADER_BYTES, 1 << 12, 1 << 16)
 # Chunks up to this size are read whole to find their headers: the limit for any chunk, and the
 # limit for a column that the condition tests.
 SMALL_CHUNK, JUDGED_CHUNK = 1 << 17, 1 << 22
+# Pages of other kinds hold no values; Arrow passes over them.
+KINDS: Final = (at.DICTIONARY_PAGE, at.DATA_PAGE, at.DATA_PAGE_V2)
 # Bytes of a page index; a longer one is not read. A million pages take some 20 MB.
 MAX_INDEX: Final = 1 << 25
 
@@ -283,26 +285,46 @@ def _of_headers(
 
 def _from_file(chunk: Chunk, ranges: Ranges) -> Pages | None:
     """Find pages by reading one header after another, without the bytes in between."""
-    found, starts, pieces = [], [], []
-    at_byte, remaining = chunk.start, chunk.values
+    kinds = (at.DICTIONARY_PAGE, at.DATA_PAGE_V2) if chunk.repeated else KINDS
+    found = headers_in(chunk, ranges, kinds)
+    if found is None:
+        return None
+    starts, headers, pieces = found
+    origins = np.cumsum([0, *map(len, pieces[:-1])])
+    headers[:, [at.MIN, at.MAX]] += origins[:, None]
+    return _of_headers(chunk, headers, starts, starts + headers[:, layout.STOP], b"".join(pieces))
+
+
+def headers_in(
+    chunk: Chunk, ranges: Ranges, kinds: Sequence[int] = KINDS
+) -> tuple[Ints, Ints, list[bytes]] | None:
+    """Read the headers of the pages of a chunk, one after another.
+
+    Args:
+        chunk: The chunk.
+        ranges: Reads its file.
+        kinds: The kinds of pages that may occur.
+
+    Returns:
+        Where pages begin, the slots and the bytes of their headers; None if one is damaged, or of
+        another kind.
+    """
+    found, starts, pieces, at_byte, remaining = [], [], [], chunk.start, chunk.values
     reader = layout.HeaderReader(min(chunk.values, chunk.nbytes))
     while remaining > 0:
         header = header_at(reader, ranges, at_byte, chunk.stop)
         if header is None:
             return None
         slots, data = header
-        if chunk.repeated and slots.item(at.TYPE) == at.DATA_PAGE:
+        if (kind := slots.item(at.TYPE)) not in kinds:
             return None
+        if kind != at.DICTIONARY_PAGE:
+            remaining -= slots.item(at.PAGE_VALUES)
         found.append(slots)
         starts.append(at_byte)
         pieces.append(data)
-        if slots.item(at.TYPE) in (at.DATA_PAGE, at.DATA_PAGE_V2):
-            remaining -= slots.item(at.PAGE_VALUES)
         at_byte += slots.item(layout.STOP) + slots.item(at.BYTES)
-    headers, first = np.stack(found), np.array(starts)
-    origins = np.cumsum([0, *map(len, pieces[:-1])])
-    headers[:, [at.MIN, at.MAX]] += origins[:, None]
-    return _of_headers(chunk, headers, first, first + headers[:, layout.STOP], b"".join(pieces))
+    return (np.array(starts), np.stack(found), pieces) if found else None
 
 
 def header_at(

@@ -12,12 +12,13 @@ from typing import Final
 import pyarrow as pa
 
 from skipstone.bindings.tables.parquet.pages.candidate_rows import CandidateRows
+from skipstone.bindings.tables.parquet.pages.chunk_pages import Chunk, headers_in, is_data
 from skipstone.bindings.tables.parquet.pages.decoders import ArrowColumns
 from skipstone.bindings.tables.parquet.pages.leaf_types import LeafType, key_of
 from skipstone.bindings.tables.parquet.pages.nested.assemble import assembled
 from skipstone.bindings.tables.parquet.pages.nested.nested_types import NestedColumns, NestedType
 from skipstone.bindings.tables.parquet.pages.nested.whole_columns import read_whole
-from skipstone.bindings.tables.parquet.pages.ranges import REMOTE_GAP
+from skipstone.bindings.tables.parquet.pages.ranges import REMOTE_GAP, Ranges
 from skipstone.bindings.tables.parquet.pages.wanted_pages import (
     CandidateGroup,
     WantedColumn,
@@ -27,6 +28,7 @@ from skipstone.bindings.tables.parquet.pages.wanted_pages import (
 )
 from skipstone.ir.errors import SourceError
 from skipstone.ir.node import Path
+from skipstone.kernels.decode import footer_loops as at
 
 # Pages are read if they have at most this share of the bytes of their column: decoding Parquet
 # columns one by one, and putting them together, takes longer.
@@ -48,7 +50,7 @@ def read_columns(
         schema: The columns, as the table has them.
         nested: Those of which pages may be read.
         rows: The candidates among the rows of all windows.
-        limited: As of `read_whole`.
+        limited: True if the first rows may be enough.
 
     Raises:
         SourceError: the files hold other rows than their footers say, or times or days that Arrow
@@ -64,12 +66,40 @@ def read_columns(
         else:
             out[field.name] = ArrowColumns(pa.table([values], schema=pa.schema([field])))
     if rest:
-        whole = read_whole(groups, pa.schema(rest), limited=limited)
+        early = limited or all(_pages_follow(groups, f.name, nested) for f in rest)
+        whole = read_whole(groups, pa.schema(rest), stop_early=early)
         if whole.rows != rows.count:
             path = groups[0].windows[0].group.path
             raise SourceError(f"{path}: expected {rows.count} rows, Arrow read {whole.rows}")
         out |= {field.name: whole for field in rest}
     return out
+
+
+def _pages_follow(
+    groups: Sequence[CandidateGroup], name: str, nested: NestedColumns | None
+) -> bool:
+    """Return True if page headers show that no value of a local column is in another place.
+
+    Arrow passes over pages of unknown kinds, and the values after them then belong to other rows.
+    """
+    kind = None if nested is None else nested.types.get(name)
+    if kind is None:
+        return False
+    keys = [key_of((name, *path)) for path in _needed(groups, name, kind)]
+    return all(
+        g.ranges.local and all(key in g.chunks and _follow(g.chunks[key], g.ranges) for key in keys)
+        for g in (of.windows[0].group for of in groups)
+    )
+
+
+def _follow(chunk: Chunk, ranges: Ranges) -> bool:
+    """Return True if the pages of a chunk are of known kinds, and hold all of its values."""
+    found = headers_in(chunk, ranges)
+    if found is None:
+        return False
+    of_data = is_data(found[1])
+    values = found[1][of_data, at.PAGE_VALUES]
+    return bool(of_data[1:].all()) and int(values.sum()) == chunk.values
 
 
 def _by_pages(

@@ -59,16 +59,15 @@ def _path_in(file: pa.Schema, path: Path) -> str | None:
 
 
 def read_whole(
-    groups: Sequence[CandidateGroup], schema: pa.Schema, *, limited: bool
+    groups: Sequence[CandidateGroup], schema: pa.Schema, *, stop_early: bool
 ) -> ArrowColumns:
     """Read columns of the candidate rows of row groups.
 
     Args:
         groups: The row groups.
         schema: The columns, as the table has them.
-        limited: True if the first rows may be enough: rows after the candidates are not decoded.
-            Otherwise they are, because only the end of a column shows that pages before it are
-            damaged and their rows are those of other places.
+        stop_early: False to decode the rows after the last candidate, too. Only the end of a column
+            shows that pages before it are damaged, so that their values are those of other rows.
 
     Raises:
         SourceError: a column holds times or days that Arrow misreads, or fewer rows than the
@@ -76,13 +75,15 @@ def read_whole(
         OSError, ArrowException: a file cannot be read.
     """
     if len(groups) == 1 or threads() == 1:
-        each = [_batches(g, schema, limited) for g in groups]
+        each = [_batches(g, schema, stop_early) for g in groups]
     else:
         # Arrow finds the size of a file object of Python by moving its position, so such a file is
         # opened before threads read it.
         files = [None if g.windows[0].group.ranges.local else _opened(g) for g in groups]
         with ContextPool(threads(), "skipstone-decode") as pool:
-            each = list(pool.map(lambda g, file: _batches(g, schema, limited, file), groups, files))
+            each = list(
+                pool.map(lambda g, file: _batches(g, schema, stop_early, file), groups, files)
+            )
     return ArrowColumns(pa.Table.from_batches([b for found in each for b in found], schema))
 
 
@@ -95,7 +96,7 @@ def _opened(candidates: CandidateGroup) -> pq.ParquetFile:
 def _batches(
     candidates: CandidateGroup,
     schema: pa.Schema,
-    limited: bool,
+    stop_early: bool,
     file: pq.ParquetFile | None = None,
 ) -> list[pa.RecordBatch]:
     """Return columns of the candidate rows of one row group.
@@ -103,7 +104,7 @@ def _batches(
     Args:
         candidates: The row group.
         schema: The columns, as the table has them.
-        limited: As of `read_whole`.
+        stop_early: As of `read_whole`.
         file: Its file; None if it is yet to be opened.
     """
     g = candidates.windows[0].group
@@ -111,7 +112,7 @@ def _batches(
     keep = None if candidates.is_whole else candidates.in_row_group()
     own = {name: g.own_names[name] for name in schema.names}
     paths = dict.fromkeys(path for name, at in own.items() for path in g.inner.get(name, [at]))
-    last = max(w.stop for w in candidates.windows) if limited else g.rows
+    last = max(w.stop for w in candidates.windows) if stop_early else g.rows
     out, start = [], 0
     rows = last if last == g.rows else min(last, BATCH_ROWS)
     for batch in batches_of(file, g.path, list(paths), [g.number], max(rows, 1)):
