@@ -16,7 +16,7 @@ from skipstone.bindings.predicates.sql_values import is_pattern, literal_of, rou
 from skipstone.ir import types as ty
 from skipstone.ir.coercion.char import without_padding
 from skipstone.ir.errors import PredicateSyntaxError
-from skipstone.ir.functions.spark_names import explain_function, explain_method
+from skipstone.ir.functions.spark_names import explain_function, explain_method, is_internal
 from skipstone.ir.node import FIELD, STRUCT, Name, Node, Op, literal, parameter, unknown
 from skipstone.ir.types import Kind
 
@@ -290,7 +290,7 @@ class _Reader:
         if not isinstance(e.this, str):
             return None
         unit = e.expressions[0] if e.expressions else None
-        if isinstance(unit, self.exp.Star):
+        if isinstance(unit, self.exp.Star) or is_internal(e.this.lower()):
             return self.unknown_form(e, *explain_function(e.this.lower()))
         if not isinstance(unit, self.exp.Column) or is_name(unit):
             return self.call(e.this.lower(), *e.expressions)

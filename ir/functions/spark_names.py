@@ -6,6 +6,8 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
+from skipstone.ir.functions import builtin_functions
+
 # Source: Spark 4.3, SHOW SYSTEM FUNCTIONS; tests/spark/test_function_names.py compares them.
 _NAMES: Final = (
     "abs acos acosh add_months aes_decrypt aes_encrypt aggregate and any any_value "
@@ -165,6 +167,11 @@ def explain_function(name: str) -> tuple[str, str]:
         return f"Skipstone does not know Spark's function {name}", _ELSEWHERE
     why, hint = _BY_NAME.get(name, ("", ""))
     return f"the function {name} is not understood{f': {why}' if why else ''}", hint
+
+
+def is_internal(name: str) -> bool:
+    """Return True for a function that other forms are read as, and that no text can call."""
+    return name in builtin_functions() and name not in SPARK_NAMES and "." not in name
 
 
 # Method of Python's libraries -> what SQL has instead: {0} is the column, {1} its argument.
