@@ -182,22 +182,6 @@ def test_only_the_files_of_the_first_rows_are_kept(tmp_path):
     assert table.plan("x < 20", limit=3, order_by="x DESC").cut == Cut(3, 10, reached=True)
 
 
-@pytest.mark.parametrize("where", [None, "x % 2 = 0"])
-def test_other_columns_are_read_of_few_rows(tmp_path, monkeypatch, where):
-    x = np.random.default_rng(1).permutation(60_000)
-    table = pa.table({"x": x, "s": [f"row {v}" for v in x.tolist()]})
-    pq.write_table(table, tmp_path / "t.parquet", row_group_size=3_000)
-    offered, offer = [], topk.TopK.offer
-    monkeypatch.setattr(topk.TopK, "offer", lambda self, rows: [
-        offered.append(rows.num_rows), offer(self, rows)
-    ][1])  # fmt: skip
-    plan = ss.scan_parquet(tmp_path).plan(where, order_by="x DESC", limit=5)
-    step = 1 if where is None else 2
-    first = [f"row {v}" for v in range(59_999 if where is None else 59_998, 0, -step)][:5]
-    assert plan.to_arrow().column("s").to_pylist() == first
-    assert sum(offered) < 100
-
-
 def test_equal_values_of_one_column_need_no_more_files(tmp_path):
     log = Log(tmp_path / "t", delta_schema("x INT, y INT"))
     log.add(*(Written([{"x": 7, "y": i}] * 3) for i in range(50)))
@@ -363,18 +347,13 @@ def ticks(path, unit, t, bounds, **columns):
 def test_the_nanosecond_that_pandas_takes_for_null(tmp_path):
     """It is a value like others, and the values after it are read."""
     for i in range(40):
-        ticks(
-            tmp_path / f"{i:02}.parquet",
-            "ns",
-            [-(2**63)] if i < 39 else [5, -(2**63)],
-            bounds=False,
-        )
+        values = [-(2**63)] if i < 39 else [5, -(2**63)]
+        ticks(tmp_path / f"{i:02}.parquet", "ns", values, bounds=False)
     table = ss.scan_parquet(tmp_path)
     assert table.plan().max("t") == np.datetime64(5, "ns")
     assert table.plan().min("t") == pa.scalar(-(2**63), pa.timestamp("ns"))
-    assert table.plan(order_by="t DESC", limit=1).to_arrow()["t"].cast(pa.int64()).to_pylist() == [
-        5
-    ]
+    last = table.plan(order_by="t DESC", limit=1).to_arrow()["t"]
+    assert last.cast(pa.int64()).to_pylist() == [5]
 
 
 def test_extremes_of_files_with_other_units(tmp_path):

@@ -176,4 +176,4 @@ def test_functions_that_know_the_zone():
     """`_without_zone` assumes that only calls with an instant need the zone; these have one."""
     texts = {p.name: p.read_text("utf-8") for p in Path(ir.__file__).parent.rglob("*.py")}
     told = {name for name, text in texts.items() if re.search(r"call\.session\.(time)?zone", text)}
-    assert told == {"moves.py", "cast_values.py"}
+    assert told == {"moves.py", "cast_values.py", "instants.py"}
