@@ -12,7 +12,7 @@ from skipstone.bindings.plans import topk
 @pytest.mark.parametrize("where", [None, "x % 2 = 0"])
 def test_other_columns_are_read_of_few_rows(tmp_path, monkeypatch, where):
     x = np.random.default_rng(1).permutation(60_000)
-    table = pa.table({"x": x, "s": [f"row {v}" for v in x.tolist()]})
+    table = pa.table({"x": x, "s": [f"row {v}" for v in x.tolist()], "y": x})
     pq.write_table(table, tmp_path / "t.parquet", row_group_size=3_000)
     offered, offer = [], topk.TopK.offer
     monkeypatch.setattr(topk.TopK, "offer", lambda self, rows: [
