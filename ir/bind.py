@@ -164,7 +164,7 @@ class _Binder:
             return compare_rows(op, a, b, self.leaves, self.scalar, self.compare)
         if is_condition(a) or is_condition(b):
             return self.compare_conditions(op, a, b)
-        x, y = by_own_type(Node(op, (a, b)), (self.scalar(a), self.scalar(b)))
+        x, y = by_own_type(op, (a, b), (self.scalar(a), self.scalar(b)))
         return compare(op, x, y, self.session, has_literal=Op.LITERAL in (a.op, b.op))
 
     def compare_conditions(self, op: Op, a: Node, b: Node) -> Node:
@@ -292,7 +292,7 @@ class _Binder:
             case Op.CALL if n.args and n.args[-1].op is Op.LAMBDA:
                 return self.higher(n)
             case Op.CALL:
-                args = by_own_type(n, tuple(map(self.scalar, n.args)))
+                args = by_own_type(n.value, n.args, tuple(map(self.scalar, n.args)))
                 if n.value == "string":
                     args = tuple(map(char.as_value, args))
                 found = self.of_items(n, args) or build(str(n.value), args, self.session)

@@ -63,24 +63,31 @@ SUFFIX: Final = (
 )
 
 
-def by_own_type(n: Node, bound: tuple[Node, ...]) -> tuple[Node, ...]:
+def by_own_type(
+    operator: object, args: tuple[Node, ...], bound: tuple[Node, ...]
+) -> tuple[Node, ...]:
     """Return the bound inputs of an operator or comparison, with computed integers as decimals.
 
     Beside a decimal, an integer that is written has its own digits, and one that is computed those
     of its type: `m / 3` is rounded to 6 digits, `m / (1 + 2)` to more.
 
     Args:
-        n: The unbound operator or comparison.
-        bound: Its bound inputs.
+        operator: The name of the operator, or the comparison.
+        args: Its inputs before binding.
+        bound: The same inputs.
     """
-    if n.op is Op.CALL and n.value not in OPERATORS:
+    for b in bound:
+        if b.dtype is not None and b.dtype.kind is Kind.DECIMAL:
+            break
+    else:
         return bound
-    if all(b.dtype is None or b.dtype.kind is not Kind.DECIMAL for b in bound):
+    compares = isinstance(operator, Op)
+    if not compares and operator not in OPERATORS:
         return bound
-    return tuple(_typed(a, b, n.op) for a, b in zip(n.args, bound, strict=True))
+    return tuple(_typed(a, b, compares=compares) for a, b in zip(args, bound, strict=True))
 
 
-def _typed(n: Node, bound: Node, op: Op) -> Node:
+def _typed(n: Node, bound: Node, *, compares: bool) -> Node:
     of = n.args[0] if n.op is Op.CALL and n.value == "negative" else n
     dtype = bound.dtype
     integer = bound.op is Op.LITERAL and dtype is not None and dtype.kind is Kind.INT
@@ -89,5 +96,5 @@ def _typed(n: Node, bound: Node, op: Op) -> Node:
     assert dtype is not None
     if of.op is Op.CAST and of.args[0].op is Op.LITERAL and dtype != ty.INT32:
         # `3L` and `CAST(3 AS BIGINT)` are one tree here. For comparisons, only the value counts.
-        return unknown(show(n), SUFFIX) if op is Op.CALL else bound
+        return bound if compares else unknown(show(n), SUFFIX)
     return Node(Op.LITERAL, value=bound.value, dtype=ty.decimal_type(DIGITS[dtype.bits], 0))
