@@ -54,8 +54,8 @@ def show_value(value: object, dtype: DType | None) -> str:
                 return f"INTERVAL '{'-' * (v < 0)}{day}' DAY"
             whole, micros = divmod(abs(v), 1_000_000)
             return f"INTERVAL '{'-' * (v < 0)}{whole}.{micros:06}' SECOND"
-        # Its whole range lies within Python's years.
-        case Kind.TIMESTAMP, int() if dtype.unit == "ns" and isinstance(value, int):
+        # Times have no zone. The whole range of timestamps lies within Python's years.
+        case ((Kind.TIME | Kind.TIMESTAMP), int()) if dtype.unit == "ns" and isinstance(value, int):
             shown = show_value(value - value % 1000, dtype).removesuffix("'").removesuffix("+00:00")
             fraction = "" if "." in shown else ".000000"
             zone = "+00:00" if dtype.zoned else ""

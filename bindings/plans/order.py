@@ -8,6 +8,7 @@ what remains to be read.
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -308,12 +309,14 @@ def condition_before(key: SortKey, last: pa.Scalar[Any], *, ties: bool) -> Expr 
 def python_value(value: pa.Scalar[Any]) -> Any:
     """Return a scalar as a Python value; None if Python has no such value.
 
-    Python lacks days beyond the year 9999. For the nanosecond that pandas uses as NULL, Arrow
-    returns a value that is not equal to itself.
+    Python lacks days beyond the year 9999, and nanoseconds of a time of day, which Arrow drops. For
+    the nanosecond that pandas uses as NULL, Arrow returns a value that is not equal to itself.
     """
     try:
         found = value.as_py()
     except (ValueError, OverflowError):
+        return None
+    if isinstance(found, dt.time) and pa.scalar(found, value.type) != value:
         return None
     return None if found != found and not isinstance(found, float) else found
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from skipstone.bindings.statistics.members import typed_array
 from skipstone.ir import types as ty
-from skipstone.ir.coercion.literals import literal_type
+from skipstone.ir.coercion.literals import literal_type, scalar_type
 from skipstone.ir.errors import PredicateError, describe_error
 from skipstone.ir.node import Name, Node, Op, literal, unknown
 
@@ -214,8 +214,8 @@ def _typed(scalar: pa.Scalar) -> tuple[ty.DType, Any]:
             return dtype, scalar.cast(pa.int64()).as_py() if pa.types.is_timestamp(
                 scalar.type
             ) else None
-        case ty.Kind.INT | ty.Kind.UINT:
-            return literal_type(scalar.as_py())
+        case ty.Kind.INT | ty.Kind.UINT | ty.Kind.TIME:
+            return scalar_type(scalar)
         case ty.Kind.OTHER | ty.Kind.NULL:
             raise TypeError(f"{scalar.type} is not a literal")
     value = scalar.as_py()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeGuard
 import numpy as np
 import pyarrow as pa
 
-from skipstone.ir.coercion.literals import literal_type
+from skipstone.ir.coercion.literals import literal_type, scalar_type
 from skipstone.ir.errors import PredicateError, PredicateSyntaxError, clip
 from skipstone.ir.node import Name, Node, Op, literal
 from skipstone.ir.text import show
@@ -282,10 +282,8 @@ def lit(value: object) -> Expr:
 
 def _typed(value: object) -> tuple[object, object]:
     """Return the type and the axis value of a literal."""
-    if hasattr(value, "as_py"):  # an Arrow scalar
-        value = value.as_py()
     try:
-        return literal_type(value)
+        return scalar_type(value) if hasattr(value, "as_py") else literal_type(value)
     except TypeError as e:
         raise PredicateError(str(e)) from None
 

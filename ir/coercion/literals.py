@@ -8,6 +8,7 @@ import math
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+import pyarrow as pa
 
 from skipstone.ir import types as ty
 from skipstone.ir.errors import clip
@@ -60,6 +61,18 @@ def literal_type(value: object) -> tuple[DType, object]:
     if type(value).__name__ == "NAType":  # pandas.NA
         return ty.NULL, None
     raise _no_literal(value)
+
+
+def scalar_type(scalar: pa.Scalar) -> tuple[DType, object]:
+    """Return the type and axis value of an Arrow scalar, as `literal_type` of its Python value.
+
+    Raises:
+        TypeError: no SQL literal represents the value.
+    """
+    # For a time of day, `as_py` drops the nanoseconds below a microsecond (pyarrow 26).
+    if isinstance(scalar, pa.Time64Scalar) and scalar.is_valid:
+        return ty.from_arrow(scalar.type), scalar.value
+    return literal_type(scalar.as_py())
 
 
 def _no_literal(value: object) -> TypeError:

@@ -341,3 +341,22 @@ def test_backticks_within_a_name_stand_for_themselves(name, column):
         f"{quoted} = 5", schema
     )
     assert ss.PruningPredicate([(name, "=", 5)], schema).columns == (quoted,)
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        col("c") >= pa.scalar(1_500, pa.time64("ns")),
+        pc.field("c") >= pa.scalar(1_500, pa.time64("ns")),
+        [("c", ">=", pa.scalar(1_500, pa.time64("ns")))],
+    ],
+    ids=["col", "arrow", "filters"],
+)
+def test_nanoseconds_of_a_time_of_day(condition):
+    """Arrow's Python value of such a time lacks the nanoseconds below a microsecond."""
+    schema = pa.schema([("c", pa.time64("ns"))])
+    predicate = ss.PruningPredicate(condition, schema)
+    bounds = pa.array([1_100, 1_499, 1_500], pa.time64("ns"))
+    stats = ss.Statistics.from_dict({"c": {"min": bounds, "max": bounds}}, schema)
+    assert predicate.prune(stats).tolist() == [False, False, True]
+    assert predicate.expr == "c >= TIME '00:00:00.000001500'"
