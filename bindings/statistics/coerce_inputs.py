@@ -292,7 +292,9 @@ def _in_arrow_units(value: npt.NDArray[Any]) -> npt.NDArray[Any]:
 def _value_or_none(v: Any, arrow: pa.DataType, dtype: DType) -> Any:
     """Return a value of the column's type; None, an unknown bound, if `v` is not one."""
     try:
-        return pa.scalar(v, arrow).as_py()
+        found = pa.scalar(v, arrow)
+        # Python's time of day lacks nanoseconds.
+        return found.value if isinstance(found, pa.Time64Scalar) else found.as_py()
     except CONVERSION_ERRORS:
         pass
     try:

@@ -238,10 +238,22 @@ def bound_array(
         own = _to_arrow(values, decoded.known, arrow_type)
     if not from_pyarrow:
         return own
-    theirs = values_of([from_pyarrow.get(i) for i in range(n)], arrow_type, from_arrow(arrow_type))
+    given = [from_pyarrow.get(i) for i in range(n)]
+    if pa.types.is_time(arrow_type):
+        given = [None if v is None else _ticks(v, arrow_type) for v in given]
+    theirs = values_of(given, arrow_type, from_arrow(arrow_type))
     if not any_known:
         return theirs
     return pc.if_else(arrow_of(np.isin(np.arange(n), list(from_pyarrow))), theirs, own)
+
+
+def _ticks(value: pa.Scalar, arrow_type: pa.DataType) -> int | None:
+    """Return a time of day in the units of a type; None if they are too coarse for it."""
+    try:
+        fits = pc.cast(value, arrow_type)
+    except pa.ArrowInvalid:
+        return None
+    return pc.cast(fits, pa.int64() if pa.types.is_time64(arrow_type) else pa.int32()).as_py()  # type: ignore[no-any-return]
 
 
 def _to_arrow(values: Any, known: Mask, arrow_type: pa.DataType) -> pa.Array:
@@ -292,6 +304,14 @@ def trusted_bounds(stats: pq.Statistics, footer: Footer) -> tuple[Any, Any]:
             )
             if footer.julian and stats.min_raw < SETTLED * 10 ** POWERS[kind.unit]:
                 return None, None
+            return low, high
+        if logical.get("Type") == "Time":
+            # As integers, too: `stats.min` drops nanoseconds below a microsecond.
+            unit = UNITS[logical["timeUnit"]]
+            wide, kind = (
+                (pa.int32(), pa.time32(unit)) if unit == "ms" else (pa.int64(), pa.time64(unit))
+            )
+            low, high = (pc.cast(scalar_of(v, wide), kind) for v in (stats.min_raw, stats.max_raw))
             return low, high
         if logical.get("Type") == "Date" and footer.julian and stats.min_raw < GREGORIAN:
             return None, None

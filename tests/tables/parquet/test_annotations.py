@@ -1,10 +1,15 @@
 """Annotations of Parquet's types that Arrow reads as another type than Spark."""
 
+import os
+import subprocess
+import sys
+
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import skipstone as ss
+from skipstone.bindings.tables.parquet.column_chunks import trusted_bounds
 from tests.support.tables.footers import annotate
 
 ENUM = 4  # in ConvertedType and in LogicalType
@@ -193,3 +198,28 @@ def test_pages_of_values_of_fixed_length(tmp_path, kind, options):
             found = table.plan(where).to_arrow()
             assert found["id"].to_pylist() == wanted, where
             assert found["u"].to_pylist() == [values[i] for i in wanted], where
+
+
+@pytest.mark.parametrize("kind", [pa.time64("ns"), pa.time64("us"), pa.time32("ms")], ids=str)
+def test_bounds_of_times_of_day(tmp_path, kind):
+    """pyarrow's bounds drop nanoseconds below a microsecond; a maximum would be too low."""
+    ticks, path = range(1_499, 99_999, 7), tmp_path / "a.parquet"
+    pq.write_table(pa.table({"t": pa.array(ticks, kind)}), path, row_group_size=100)
+    chunk = pq.read_metadata(path).row_group(0).column(0)
+    assert trusted_bounds(chunk.statistics, None) == (
+        pa.scalar(ticks[0], kind),
+        pa.scalar(ticks[99], kind),
+    )
+    # A fresh process without compiled loops has pyarrow read the bounds.
+    asked = (
+        "import sys, skipstone as ss; "
+        "raw = ss.scan_parquet(sys.argv[1]).statistics.raw(('t',)); "
+        "print(raw.min.type, [v.value for v in raw.min[:2]], [v.value for v in raw.max[:2]])"
+    )
+    env = os.environ | {"SKIPSTONE_CACHE_DIR": str(tmp_path / "cache")}
+    done = subprocess.run(
+        [sys.executable, "-c", asked, str(path)], capture_output=True, text=True, env=env
+    )
+    low, high = [ticks[0], ticks[100]], [ticks[99], ticks[199]]
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split("\n")[0] == f"{kind} {low} {high}"
