@@ -253,7 +253,8 @@ def _ticks(value: pa.Scalar, arrow_type: pa.DataType) -> int | None:
         fits = pc.cast(value, arrow_type)
     except pa.ArrowInvalid:
         return None
-    return pc.cast(fits, pa.int64() if pa.types.is_time64(arrow_type) else pa.int32()).as_py()  # type: ignore[no-any-return]
+    whole = pa.int64() if pa.types.is_time64(arrow_type) else pa.int32()
+    return int(pc.cast(fits, whole).as_py())
 
 
 def _to_arrow(values: Any, known: Mask, arrow_type: pa.DataType) -> pa.Array:
