@@ -20,7 +20,7 @@ NOT_ON_ROWS: Final = frozenset({Op.UNKNOWN, Op.CALL, Op.CAST})
 def narrowed(
     plan: Plan, condition: Condition | None, columns: list[str], limit: int | None = None
 ) -> Plan:
-    """Return a plan without an order that leaves out containers and rows by a further condition.
+    """Return a plan that also leaves out what a further condition rules out; it has no order.
 
     It may keep rows that do not match the condition.
 

@@ -2,8 +2,6 @@
 
 Rows come in Spark's order: NaN is above every number, NULL is first or last. The bounds of fully
 matched containers give a value that enough rows come before. Containers beyond it are not read.
-Reading starts with the containers that may hold the first rows, and the rows of each part narrow
-what remains to be read.
 """
 
 from __future__ import annotations

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from skipstone.bindings.plans.plan import Plan
     from skipstone.kernels.pack.planes import Mask
 
-# With this many values of other columns for each row that is wanted, and more columns than those to
-# sort by, these are read before the others.
+# The columns to sort by are read first if the other columns are more than they are, and have at
+# least this many values for each row that is wanted.
 MIN_VALUES_PER_WANTED: Final = 1024
 
 
@@ -45,8 +45,8 @@ def read_in_order(plan: Plan) -> Iterator[pa.RecordBatch]:
     size = len(unread) if k is None else 2 * threads()
     top, source = TopK(plan, k), plan
     others = len(names) - len(sorted_by)
-    values = _values_of(plan, unread[:size], others)
-    if k and others > len(sorted_by) and values >= k * MIN_VALUES_PER_WANTED:
+    wider = others > len(sorted_by)
+    if k and wider and _values_of(plan, unread[:size], others) >= k * MIN_VALUES_PER_WANTED:
         found = first_rows(plan.only(unread[:size], sorted_by).to_arrow(), keys, k)
         if found.num_rows == k:  # these rows are read again, with the other columns
             last = value_of(found, keys[0].path)[k - 1]

@@ -41,10 +41,13 @@ TRUSTED_WRITERS: Final = re.compile(
 )
 # Writers that certainly begin each page with a new row. Others may cut rows of lists and maps, even
 # with an offset index: Rust's before version 41, C++'s before 12, and arrow2 (arrow-rs#3680,
-# arrow#34142). Delta's and DataFusion's writers give their own version in place of Rust's.
+# arrow#34142). Delta's and DataFusion's writers give their own version in place of Rust's. Vendors'
+# builds, such as 1.12.3-databricks-0002, may write with other code.
 UNCUT_WRITERS: Final = re.compile(
-    r"parquet-mr version |parquet-cpp-arrow version (1[2-9]|[2-9]\d|\d{3})\.|"
-    r"parquet-rs version (4[1-9]|[5-9]\d|\d{3})\.|datafusion version \d|"
+    r"parquet-mr version \d+\.\d+\.\d+(?![-.\w])|"
+    r"parquet-cpp-arrow version (1[2-9]|[2-9]\d|\d{3})\.|"
+    r"parquet-rs version (4[1-9]|[5-9]\d|\d{3})\.|"
+    r"datafusion version ([3-9]\d|\d{3})\.|"
     r"delta-rs version (py-)?([1-9]|0\.(1[7-9]|[2-9]\d))"
 )
 # Parquet's types by number.

@@ -306,8 +306,8 @@ def headers_in(
         kinds: The kinds of pages that may occur.
 
     Returns:
-        Where pages begin, the slots and the bytes of their headers; None if one is damaged, or of
-        another kind.
+        Arrays that say where pages begin and what their headers hold, and the headers' bytes; None
+        if a header is damaged or its page has another kind.
     """
     found, starts, pieces, at_byte, remaining = [], [], [], chunk.start, chunk.values
     reader = layout.HeaderReader(min(chunk.values, chunk.nbytes))
