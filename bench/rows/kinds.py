@@ -127,6 +127,7 @@ QUESTIONS: Final = {
         (), "id BETWEEN 3000 AND 3100", lambda pl: pl.col("id").is_between(3000, 3100), lake="wide"
     ),
     "the top ten rows": Asked(("id", "f"), order="f DESC", limit=10),
+    "the top ten rows of six columns": Asked((), order="f DESC", limit=10, lake="group"),
     "any ten rows": Asked((), limit=10),
     "ten matching rows": Asked(
         ("id", "url"), "x < 5000", lambda pl: pl.col("x") < 5000, limit=10
