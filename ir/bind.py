@@ -318,7 +318,7 @@ class _Binder:
         for a in args:
             if a.op is Op.UNKNOWN:
                 return a
-        from skipstone.ir.functions import lambda_calls
+        from skipstone.ir.functions.nested import lambda_calls
 
         name = lambda_calls.ALSO.get(str(n.value), str(n.value))
         try:

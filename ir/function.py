@@ -80,6 +80,7 @@ class Function:
         nested: Arguments may be arrays or maps.
         items: Arrays may have any items, such as structs; rows are then computed in
             `ir/evaluation/list_calls.py` only.
+        bounded: `interval` bounds the results that `point` marks as unknown.
     """
 
     signature: Callable[[tuple[Node, ...], Session], Signature]
@@ -92,6 +93,7 @@ class Function:
     column: Callable[..., Any] | None = None
     nested: bool = False
     items: bool = False
+    bounded: bool = False
 
     def takes(self, dtype: DType) -> bool:
         """Return True if arguments may have a type that has no order."""

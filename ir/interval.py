@@ -113,6 +113,14 @@ def point(value: object, dtype: DType) -> Interval:
     return replace(found, parts=(_around(value, dtype.element),))
 
 
+def exactly(v: Values) -> Interval:
+    """Return the intervals of rows as containers, each of which holds the row's value alone."""
+    data, nan = _with_fillers(v, v.valid & ~v.may_raise), NO
+    if v.dtype.kind is Kind.FLOAT:
+        nan = np.isnan(data)
+    return Interval(v.dtype, data, data, NO, v.valid & ~nan, ~v.valid, v.valid & nan, v.may_raise)
+
+
 def _around(values: tuple[Any, ...], dtype: DType) -> Interval:
     """Return the interval of some axis values; None is NULL."""
     known = [v for v in values if v is not None]

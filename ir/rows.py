@@ -21,7 +21,7 @@ from skipstone.ir.evaluation.parts import Truth as Truth
 from skipstone.ir.evaluation.parts import by_values, in_parts
 from skipstone.ir.functions.build import TRUTH, call_of, evaluate
 from skipstone.ir.like import pattern_of
-from skipstone.ir.node import TERMS, Node, Op, Path, Reason, show_path
+from skipstone.ir.node import TERMS, Node, Op, Path, Reason, columns_of, show_path
 from skipstone.ir.types import TEXT, DType, Kind, from_arrow
 from skipstone.ir.values import (
     NO,
@@ -150,6 +150,24 @@ def _judge_array(n: Node, array: pa.Array, valid: Mask | pa.Array, may_raise: Ma
 
 def _judge_call(n: Node, batch: pa.RecordBatch) -> Truth:
     """Judge each row by a test of a call."""
+    truth = _judge_values(n, batch)
+    where = truth.may_raise
+    if not where.any():
+        return truth
+    from skipstone.ir.evaluation.bounded import judge_bounded, rejudged
+
+    if not where.all():
+        batch = batch.select(list({path[0]: None for path in columns_of(n)}))
+        try:
+            batch = pc.filter(batch, arrow_of(where))
+        except pa.ArrowNotImplementedError:  # views of text (pyarrow 26)
+            return truth
+    found = judge_bounded(n, batch.num_rows, lambda a: values_of(a, batch, {}))
+    return rejudged(truth, where, found)
+
+
+def _judge_values(n: Node, batch: pa.RecordBatch) -> Truth:
+    """Judge each row by a test of a call's values, as far as these are known."""
     size = batch.num_rows
     values = values_of(n.args[0], batch, {})
     valid, may_raise = (

@@ -1,6 +1,6 @@
 """Functions of lists and maps, for all rows at once.
 
-`ir/functions/arrays.py` and `ir/functions/maps.py` compute the same functions of a row; these serve
+`arrays.py` and `maps.py` in `ir/functions/nested/` compute the same functions of a row; these serve
 for arguments and types that this module leaves to them.
 """
 

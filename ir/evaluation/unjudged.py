@@ -49,6 +49,8 @@ def _reason(predicate: Node, row: pa.RecordBatch) -> str:
     shown = f"{show(culprit):.300}" + (f" where {where}" if where else "")
     call = call_of(culprit) if culprit.op is Op.CALL else None
     function = function_of(call.name) if call else None
+    if function is not None and function.bounded:
+        return f"the last digits of Spark's {shown} are not known here, and they decide the test"
     if call and function and not _is_clock(call):
         policy = function.policy(call)
         if policy == "raise":
@@ -60,11 +62,6 @@ def _reason(predicate: Node, row: pa.RecordBatch) -> str:
     why = ""
     if call and _is_clock(call):
         why = "; offsets of time zones are certain from 1970 to 2200 only"
-    elif call and call.name == "pow":
-        why = (
-            "; the last digit of Java's powers is certain for whole numbers only. "
-            "Write x * x for pow(x, 2)"
-        )
     return f"the value of {shown} is not known here{why}"
 
 

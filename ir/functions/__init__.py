@@ -14,8 +14,9 @@ if TYPE_CHECKING:
 def builtin_functions() -> Mapping[str, Function]:
     """Return the built-in functions by name; a condition that calls none imports no table."""
     from skipstone.ir.functions import (
+        angles,
+        approximate,
         arithmetic,
-        arrays,
         casts,
         choice,
         codes,
@@ -24,14 +25,14 @@ def builtin_functions() -> Mapping[str, Function]:
         formats,
         iceberg,
         intervals,
-        lambdas,
-        maps,
         moves,
         numbers,
         patterns,
+        powers,
         text,
         words,
     )
+    from skipstone.ir.functions.nested import arrays, lambdas, maps
 
     return {
         **words.FUNCTIONS,
@@ -40,6 +41,9 @@ def builtin_functions() -> Mapping[str, Function]:
         **arithmetic.FUNCTIONS,
         **division.FUNCTIONS,
         **numbers.FUNCTIONS,
+        **approximate.FUNCTIONS,
+        **powers.FUNCTIONS,
+        **angles.FUNCTIONS,
         **dates.FUNCTIONS,
         **formats.FUNCTIONS,
         **moves.FUNCTIONS,

@@ -10,19 +10,12 @@ import numpy as np
 
 from skipstone.ir import types as ty
 from skipstone.ir.coercion.coerce import in_spark
-from skipstone.ir.function import (
-    Call,
-    Function,
-    check_arity,
-    has_items,
-    int_literal,
-    text_literal,
-)
+from skipstone.ir.function import Call, Function, check_arity, has_items, int_literal, text_literal
 from skipstone.ir.functions import builtin_functions, casts, clocks, intervals
 from skipstone.ir.functions.arithmetic import number
 from skipstone.ir.functions.casts import check_cast, steps
 from skipstone.ir.functions.dates import FIELDS
-from skipstone.ir.functions.instants import has_instant, instants_of, wall_of
+from skipstone.ir.functions.instants import instants_of, is_only_bounded, wall_of
 from skipstone.ir.functions.spark_names import explain_function, explain_method
 from skipstone.ir.interval import evaluate_rows
 from skipstone.ir.node import Node, Op, literal, unknown
@@ -180,7 +173,8 @@ def _show_call(name: str, args: tuple[Node, ...]) -> str:
 def fold(n: Node) -> Node:
     """Fold a call of literals into a literal.
 
-    A call whose value is only bounded here stays a call: a clock's time with an uncertain offset.
+    A call whose value is only bounded here stays a call: `exp(2)`, or a clock's time with an
+    uncertain offset.
     The result is UNKNOWN if Spark raises an error or the value is not known here.
     """
     if any(a.op is not Op.LITERAL for a in n.args) or not n.args:
@@ -188,7 +182,7 @@ def fold(n: Node) -> Node:
     v = evaluate(n, tuple(constant(a.value, a.dtype) for a in n.args if a.dtype is not None))
     if v.may_raise.any():
         function = function_of(call_of(n).name)
-        if function is not None and has_instant(call_of(n), function, n.args):
+        if function is not None and is_only_bounded(call_of(n), function, n.args):
             return n
         why = "Spark raises an error for it, or its value is not certain here"
         from skipstone.ir.coercion.nearest import nearest_to_cast
@@ -309,9 +303,12 @@ def _btrim(args: tuple[Node, ...], session: Session) -> Node:
     return build("trim_of" if len(args) == 2 else "trim", args, session)
 
 
-def _pi(args: tuple[Node, ...], session: Session) -> Node:
-    check_arity(args, 0)
-    return literal(math.pi, ty.DOUBLE)
+def _constant(value: float) -> Build:
+    def make(args: tuple[Node, ...], session: Session) -> Node:
+        check_arity(args, 0)
+        return literal(value, ty.DOUBLE)
+
+    return make
 
 
 def _or_zero(args: tuple[Node, ...], session: Session) -> Node:
@@ -382,7 +379,7 @@ ALIASES: Final[dict[str, Build]] = {
     "btrim": _btrim,
     "ltrim": _trim("ltrim"),
     "rtrim": _trim("rtrim"),
-    "pi": _pi,
+    "pi": _constant(math.pi), "e": _constant(math.e),
     "zeroifnull": _or_zero,
     "if": _if,
     "date_trunc": _by_clock(clocks.date_trunc),

@@ -215,7 +215,7 @@ def _compare_rows(call: Call, args: tuple[Values, ...]) -> Values:
     a, b = args
     if a.dtype.element is not None:
         from skipstone.ir.evaluation.row_by_row import row_values
-        from skipstone.ir.functions.arrays import compare_arrays
+        from skipstone.ir.functions.nested.arrays import compare_arrays
 
         return row_values(compare_arrays, call, args)
     data = greater_than(a, b).astype(np.int64) - greater_than(b, a).astype(np.int64)

@@ -59,15 +59,15 @@ def instants_of(
     return tuple(cast(a, ty.TIMESTAMP, session) if a.dtype == ty.STRING else a for a in args)
 
 
-def has_instant(call: Call, function: Function, args: tuple[Node, ...]) -> bool:
-    """Return True if Spark has a timestamp for a call of literals whose value is only bounded.
+def is_only_bounded(call: Call, function: Function, args: tuple[Node, ...]) -> bool:
+    """Return True if Spark has a value for a call of literals, of which only bounds are known.
 
     Args:
         call: The call, whose value is not known here.
         function: Its function.
         args: Its arguments, all literals.
     """
-    if call.dtype.kind is not Kind.TIMESTAMP:
+    if not function.bounded and call.dtype.kind is not Kind.TIMESTAMP:
         return False
     points = tuple(point(a.value, a.dtype) for a in args if a.dtype is not None)
     return not apply(call, function, points).may_raise.any()

@@ -1,4 +1,4 @@
-"""Functions that are computed value by value: more functions of text and bits, and powers.
+"""Functions that are computed value by value: more functions of text and bits.
 
 They work on rows, and on containers in which all rows have one value.
 """
@@ -14,7 +14,6 @@ import numpy as np
 
 from skipstone.ir import types as ty
 from skipstone.ir.function import (
-    VALUE_UNKNOWN,
     Call,
     Function,
     Signature,
@@ -22,7 +21,6 @@ from skipstone.ir.function import (
     with_unknown,
 )
 from skipstone.ir.functions import text_columns
-from skipstone.ir.functions.arithmetic import number
 from skipstone.ir.functions.text import MAX_LENGTH, Cut, check_text, cut, map_elements
 from skipstone.ir.interval import Interval, apply, merge, unknown
 from skipstone.ir.node import Node
@@ -212,23 +210,6 @@ def _inverted(args: tuple[Node, ...], session: Session) -> Signature:
     return (args[0].dtype,), args[0].dtype
 
 
-def _two_doubles(args: tuple[Node, ...], session: Session) -> Signature:
-    check_arity(args, 2)
-    for a in args:
-        number(a.dtype)
-    return (ty.DOUBLE, ty.DOUBLE), ty.DOUBLE
-
-
-def _power(call: Call, a: Data, b: Data) -> Any:
-    """Return powers.
-
-    Only whole numbers that a DOUBLE holds are certain; libraries round others differently.
-    """
-    out = np.power(a, b)
-    whole = (a == np.trunc(a)) & (b == np.trunc(b)) & (b >= 0) & (np.abs(out) < 2.0**53)
-    return out, np.where(whole, 0, VALUE_UNKNOWN).astype(np.uint8)
-
-
 def _join_signature(args: tuple[Node, ...], session: Session) -> Signature:
     check_arity(args, 2, 1000)
     for a in args:
@@ -276,7 +257,6 @@ def _join_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
 
 FUNCTIONS: Final = {
     "concat_ws": Function(_join_signature, interval=_join_interval, rows=_join_rows),
-    "pow": Function(_two_doubles, _power, bad="unknown"),
     "overlay": _characters_or_bytes(_overlay, S, S, I, I, least=3),
     "trim_of": _characters(_stripped(True, True), S, S),
     "ltrim_of": _characters(_stripped(True, False), S, S),

@@ -10,7 +10,7 @@ from skipstone.ir import types as ty
 from skipstone.ir.coercion.fields import fields_at, split
 from skipstone.ir.function import element, has_items, readable
 from skipstone.ir.functions.build import lambda_call
-from skipstone.ir.functions.maps import entries
+from skipstone.ir.functions.nested.maps import entries
 from skipstone.ir.node import Name, Node, Op, Path
 from skipstone.ir.session import CannotJudge, Session
 from skipstone.ir.types import DType, Kind, Leaf, list_type

@@ -14,7 +14,7 @@ from typing import Any, Final
 from skipstone.ir import types as ty
 from skipstone.ir.evaluation.row_by_row import nested_function, unknown_rows
 from skipstone.ir.function import Call, Function, Signature, check_arity, has_items, readable
-from skipstone.ir.functions.arrays import length
+from skipstone.ir.functions.nested.arrays import length
 from skipstone.ir.interval import Interval, any_result, anything, may_be_true, may_share
 from skipstone.ir.node import Node
 from skipstone.ir.session import CannotJudge, Session

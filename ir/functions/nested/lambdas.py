@@ -24,7 +24,7 @@ from skipstone.ir.values import Values, column_of
 
 
 def _signature(args: tuple[Node, ...], session: Session) -> Signature:
-    # Calls with a lambda are built by ir/functions/lambda_calls.py.
+    # Calls with a lambda are built by ir/functions/nested/lambda_calls.py.
     raise CannotJudge("expected a lambda, such as v -> v > 1")
 
 

@@ -1,0 +1,138 @@
+"""Functions of angles, whose last digits differ between libraries.
+
+Source: Spark 4, `mathExpressions.scala`; seen in 4.3.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from skipstone.ir import types as ty
+from skipstone.ir.function import Call, Function
+from skipstone.ir.functions.approximate import Formula, IntervalOf, above, below, near, numbers
+from skipstone.ir.interval import Interval, corners
+from skipstone.ir.values import NO, Data, Mask
+
+# Beyond, the number of turns is too uncertain to tell in which quarter an angle lies.
+MAX_ANGLE: Final = 2.0**20
+NEARLY: Final = 2.0**-24  # of a turn: more than the rounding of angles up to MAX_ANGLE
+
+
+def _passes(a: Interval, first: float, period: float) -> Mask:
+    """Return True where an interval may hold `first` plus a multiple of the period.
+
+    A single angle passes none: the function is computed for it as for a row.
+    """
+    with np.errstate(all="ignore"):
+        start = np.ceil((a.low - first) / period - NEARLY)
+        end = np.floor((a.high - first) / period + NEARLY)
+    within = (np.abs(a.low) <= MAX_ANGLE) & (np.abs(a.high) <= MAX_ANGLE)
+    return np.asarray(((start <= end) | ~within) & ~a.single, np.bool_)
+
+
+def _interval(a: Interval, low: Data, high: Data, gap: Mask = NO) -> Interval:
+    """Return an interval of results; infinite angles have none, and at a gap they have any size.
+
+    Args:
+        a: The interval of the angles.
+        low, high: Bounds of the results computed here.
+        gap: The angles may lie on both sides of one at which the results are infinite.
+    """
+    gap = gap | np.isinf(low) | np.isinf(high)  # statistics do not tell 0.0 from -0.0
+    low, high = np.where(gap, -np.inf, below(low)), np.where(gap, np.inf, above(high))
+    infinite = np.isinf(a.low) | np.isinf(a.high)
+    finite = a.may_hold_value & ~(infinite & a.single)
+    low, high = np.where(infinite, -np.inf, low), np.where(infinite, np.inf, high)
+    nan = a.may_hold_nan | (a.may_hold_value & infinite)
+    return Interval(ty.DOUBLE, low, high, NO, finite, a.may_hold_null, nan, a.may_raise)
+
+
+def _ends(formula: Formula, a: Interval) -> tuple[Data, Data]:
+    with np.errstate(all="ignore"):
+        low, high = np.asarray(formula(a.low)), np.asarray(formula(a.high))
+    return np.minimum(low, high), np.maximum(low, high)
+
+
+def _wave(formula: Formula, top: float) -> IntervalOf:
+    """Return the interval of sin or cos, which is 1 at `top`, and -1 half a turn on."""
+
+    def interval(call: Call, args: tuple[Interval, ...]) -> Interval:
+        (a,) = args
+        low, high = _ends(formula, a)
+        low = np.where(_passes(a, top + math.pi, math.tau), -1.0, low)
+        return _interval(a, low, np.where(_passes(a, top, math.tau), 1.0, high))
+
+    return interval
+
+
+def _slope(formula: Formula, gap: float) -> IntervalOf:
+    """Return the interval of tan or cot, which rise or fall from gap to gap."""
+
+    def interval(call: Call, args: tuple[Interval, ...]) -> Interval:
+        (a,) = args
+        return _interval(a, *_ends(formula, a), _passes(a, gap, math.pi))
+
+    return interval
+
+
+def _arch(formula: Formula, top: float) -> IntervalOf:
+    """Return the interval of sec or csc, which are 1 at `top`, and -1 half a turn on."""
+
+    def interval(call: Call, args: tuple[Interval, ...]) -> Interval:
+        (a,) = args
+        low, high = _ends(formula, a)
+        # Between two gaps, they are least at the top, and greatest half a turn on.
+        low = np.where(_passes(a, top, math.tau), 1.0, low)
+        high = np.where(_passes(a, top + math.pi, math.tau), -1.0, high)
+        return _interval(a, low, high, _passes(a, top + math.pi / 2, math.pi))
+
+    return interval
+
+
+def _cotangent(x: Data) -> Data:
+    return np.asarray(1.0 / np.tan(x))
+
+
+def _secant(x: Data) -> Data:
+    return np.asarray(1.0 / np.cos(x))
+
+
+def _cosecant(x: Data) -> Data:
+    return np.asarray(1.0 / np.sin(x))
+
+
+def _arc(y: Data, x: Data) -> Data:
+    """Return the angle of a point; zeros have no sign in Spark."""
+    return np.asarray(np.arctan2(y + 0.0, x + 0.0))
+
+
+def _arc_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
+    """Return the interval of the angle of points, which jumps from pi to -pi left of (0, 0)."""
+    y, x = args
+    function = Function(numbers(2), lambda call, y, x: _arc(y, x), monotone=True)
+    found = corners(call, function, args)
+    any_angle = ~(x.low > 0) & ~(y.single & x.single) & found.may_hold_value
+    return replace(
+        found,
+        low=np.where(any_angle, -4.0, below(found.low)),
+        high=np.where(any_angle, 4.0, above(found.high)),
+    )
+
+
+def _is_zero(x: Data) -> Mask:
+    return np.asarray(x == 0, np.bool_)
+
+
+FUNCTIONS: Final = {
+    "sin": near(np.sin, _wave(np.sin, math.pi / 2), numbers(1), _is_zero),
+    "cos": near(np.cos, _wave(np.cos, 0.0), numbers(1), _is_zero),
+    "tan": near(np.tan, _slope(np.tan, math.pi / 2), numbers(1), _is_zero),
+    "cot": near(_cotangent, _slope(_cotangent, 0.0), numbers(1)),
+    "sec": near(_secant, _arch(_secant, 0.0), numbers(1), _is_zero),
+    "csc": near(_cosecant, _arch(_cosecant, math.pi / 2), numbers(1)),
+    "atan2": near(_arc, _arc_interval, numbers(2)),
+}

@@ -1,0 +1,170 @@
+"""Functions whose last digits differ between libraries; those of one number that rises or falls.
+
+Java and NumPy round them differently, so a result is only known to lie near the one computed here.
+Most tests do not depend on the difference. `ir/evaluation/bounded.py` judges rows by those.
+
+Source: Spark 4, `mathExpressions.scala`; seen in 4.3. Java allows 1 to 2.5 units in the last place,
+NumPy up to 4.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+
+from skipstone.ir import types as ty
+from skipstone.ir.function import VALUE_UNKNOWN, Call, Function, Signature, check_arity
+from skipstone.ir.functions.arithmetic import number
+from skipstone.ir.interval import Interval
+from skipstone.ir.node import Node
+from skipstone.ir.session import Session
+from skipstone.ir.values import NO, Data, Mask
+
+# The part of a result by which Spark's may differ: 4,096 units in the last place.
+MARGIN: Final = 2.0**-40
+TINY: Final = 2.0**-1060  # the same for results below 2^-1022, which have fewer digits
+GREATEST: Final = float(np.finfo(np.float64).max)
+LEAST_ABOVE_0: Final = float(np.nextafter(0.0, 1.0))
+LEAST_ABOVE_MINUS_1: Final = float(np.nextafter(-1.0, 0.0))
+POWERS_OF_10: Final = tuple(10.0**k for k in range(23))  # those that a DOUBLE holds
+ENDS: Final = (-math.inf, math.inf)
+
+Formula = Callable[..., Any]
+IntervalOf = Callable[[Call, tuple[Interval, ...]], Interval]
+
+
+def below(v: Data) -> Data:
+    """Return bounds that Spark's results do not lie below, from results computed here.
+
+    Libraries agree on a result's sign.
+    """
+    finite = np.where(v == math.inf, GREATEST, v)
+    with np.errstate(all="ignore"):
+        low = finite - (np.abs(finite) * MARGIN + TINY)
+        return np.where((v >= 0) & ~np.signbit(v), np.maximum(low, 0.0), low)
+
+
+def above(v: Data) -> Data:
+    """Return bounds that Spark's results do not lie above, from results computed here."""
+    return -below(-v)
+
+
+def numbers(least: int, most: int | None = None) -> Callable[..., Signature]:
+    """Return the signature of a function of numbers, which are read as DOUBLE."""
+
+    def signature(args: tuple[Node, ...], session: Session) -> Signature:
+        check_arity(args, least, most)
+        for a in args:
+            number(a.dtype)
+        return (ty.DOUBLE,) * len(args), ty.DOUBLE
+
+    return signature
+
+
+def near(
+    formula: Formula,
+    interval: IntervalOf,
+    signature: Callable[..., Signature],
+    certain: Callable[..., Mask] | None = None,
+    outside: Callable[..., Mask] | None = None,
+) -> Function:
+    """Return a function of numbers whose results are only known to lie near those of a formula.
+
+    Args:
+        formula: Computes the results; NaN is certain.
+        interval: Computes the function's interval; see `Function`.
+        signature: See `Function`.
+        certain: Marks arguments whose results are certain.
+        outside: Marks arguments whose result is NULL.
+    """
+
+    def point(call: Call, *data: Data) -> tuple[Data, Data]:
+        out = np.asarray(formula(*data), np.float64)
+        known = np.isnan(out) if certain is None else np.isnan(out) | certain(*data)
+        bad = np.where(known, 0, VALUE_UNKNOWN)
+        return out, (bad if outside is None else np.where(outside(*data), 1, bad)).astype(np.uint8)
+
+    return Function(
+        signature, point, bad="null" if outside else "unknown", interval=interval, bounded=True
+    )
+
+
+def _curve(
+    formula: Formula,
+    exact: tuple[float, ...],
+    least: float = -math.inf,
+    greatest: float = math.inf,
+    *,
+    null: bool = False,
+    falls: bool = False,
+) -> Function:
+    """Return a function of one number that only rises, or only falls.
+
+    Args:
+        formula: Computes results near Spark's.
+        exact: Arguments whose results are certain.
+        least, greatest: The ends of the domain.
+        null: Arguments outside the domain give NULL; otherwise NaN.
+        falls: It falls.
+    """
+
+    def is_outside(x: Data) -> Mask:
+        return np.asarray((x < least) | (x > greatest), np.bool_)
+
+    def interval(call: Call, args: tuple[Interval, ...]) -> Interval:
+        (a,) = args
+        outside = a.may_hold_value & (is_outside(a.low) | is_outside(a.high))
+        inside = a.may_hold_value & (a.low <= greatest) & (a.high >= least)
+        with np.errstate(all="ignore"):
+            ends = [formula(np.clip(v, least, greatest)) for v in (a.low, a.high)]
+            low, high = ends[::-1] if falls else ends
+            low, high = below(low), above(high)
+        nulls, nans = (NO, outside) if not null else (outside, NO)
+        return Interval(
+            ty.DOUBLE, low, high, NO, inside, a.may_hold_null | nulls, a.may_hold_nan | nans,
+            a.may_raise,
+        )  # fmt: skip
+
+    return near(
+        formula,
+        interval,
+        numbers(1),
+        certain=lambda x: np.isin(x, exact),
+        outside=is_outside if null else None,
+    )
+
+
+def _common_logarithm(x: Data) -> Data:
+    """Return logarithms to base 10, which Java computes exactly for powers of 10."""
+    out = np.log10(x)
+    return np.where(np.isin(x, POWERS_OF_10), np.rint(out), out)
+
+
+def _cosh_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
+    (a,) = args
+    with np.errstate(all="ignore"):
+        low, high = np.cosh(a.low), np.cosh(a.high)
+        least = np.where((a.low <= 0) & (a.high >= 0), 1.0, np.minimum(low, high))
+        return replace(a, low=below(least), high=above(np.maximum(low, high)))
+
+
+FUNCTIONS: Final = {
+    "ln": _curve(np.log, (1.0, math.inf), LEAST_ABOVE_0, null=True),
+    "log10": _curve(_common_logarithm, (*POWERS_OF_10, math.inf), LEAST_ABOVE_0, null=True),
+    # Spark divides by ln(2), so even powers of 2 may be off by a digit.
+    "log2": _curve(np.log2, (1.0, math.inf), LEAST_ABOVE_0, null=True),
+    "log1p": _curve(np.log1p, (0.0, math.inf), LEAST_ABOVE_MINUS_1, null=True),
+    "exp": _curve(np.exp, (0.0, *ENDS)),
+    "expm1": _curve(np.expm1, (0.0, *ENDS)),
+    "cbrt": _curve(np.cbrt, (0.0, *ENDS)),
+    "sinh": _curve(np.sinh, (0.0, *ENDS)),
+    "tanh": _curve(np.tanh, (0.0, *ENDS)),
+    "cosh": near(np.cosh, _cosh_interval, numbers(1), lambda x: np.isin(x, (0.0, *ENDS))),
+    "asin": _curve(np.arcsin, (0.0,), -1.0, 1.0),
+    "acos": _curve(np.arccos, (1.0,), -1.0, 1.0, falls=True),
+    "atan": _curve(np.arctan, (0.0,)),
+}

@@ -1,0 +1,121 @@
+"""Powers, logarithms to any base, and hypotenuses, whose last digits differ between libraries.
+
+Source: Spark 4, `mathExpressions.scala`; seen in 4.3.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from skipstone.ir import types as ty
+from skipstone.ir.function import Call, Function
+from skipstone.ir.functions.approximate import FUNCTIONS as CURVES
+from skipstone.ir.functions.approximate import above, below, near, numbers
+from skipstone.ir.interval import Interval, corners, unknown
+from skipstone.ir.values import NO, Data, Mask
+
+
+def _logarithm(*args: Data) -> Data:
+    """Return natural logarithms, or those to a base: the quotient of two natural ones."""
+    return np.asarray(np.log(args[-1]) if len(args) == 1 else np.log(args[1]) / np.log(args[0]))
+
+
+def _is_certain(*args: Data) -> Mask:
+    return np.asarray((len(args) == 1) & np.isin(args[-1], (1.0, math.inf)))
+
+
+def _not_positive(*args: Data) -> Mask:
+    return np.asarray(functools.reduce(np.logical_or, (a <= 0 for a in args)))
+
+
+def _logarithm_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
+    ln = CURVES["ln"].interval
+    assert ln is not None
+    *bases, x = (ln(call, (a,)) for a in args)
+    if not bases:
+        return x
+    (base,) = bases
+    quotient = Function(numbers(2), lambda call, a, b: a / b, monotone=True)
+    found = corners(call, quotient, (x, base))
+    around = np.asarray((base.low <= 0) & (base.high >= 0), np.bool_)  # the base may be 1
+    around = around | np.isinf(base.low) | np.isinf(base.high)
+    anything = unknown(ty.DOUBLE)
+    return replace(
+        found,
+        low=np.where(around, anything.low, below(found.low)),
+        high=np.where(around, anything.high, above(found.high)),
+        may_hold_nan=found.may_hold_nan | (around & found.may_hold_value),
+    )
+
+
+def _power(a: Data, b: Data) -> Data:
+    """Return powers as Java does: those of 1 and -1 by infinity, and all by NaN, are NaN."""
+    undefined = np.isnan(b) | (np.isinf(b) & (np.abs(a) == 1))
+    return np.where(undefined, np.nan, np.power(a, b))
+
+
+def _is_whole_power(a: Data, b: Data) -> Mask:
+    """Return True where a power is a whole number that a DOUBLE holds."""
+    whole = (a == np.trunc(a)) & (b == np.trunc(b)) & (b >= 0)
+    return np.asarray(whole & (np.abs(np.power(a, b)) < 2.0**53), np.bool_)
+
+
+def _power_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
+    """Return powers at the corners; between them lies 0 if an even power crosses it.
+
+    A base below 0 has bounds for a single whole exponent only.
+    """
+    a, b = args
+    power = Function(numbers(2), lambda call, x, y: _power(x, y), monotone=True)
+    found = corners(call, power, args)
+    p = b.low
+    whole = b.single & ~b.may_hold_nan & np.isfinite(p) & (p == np.trunc(p)) & (p >= 0)
+    known = np.asarray((a.low >= 0) | whole | ~a.may_hold_value, np.bool_)
+    with np.errstate(all="ignore"):
+        across = (a.low < 0) & (a.high > 0) & (np.fmod(p, 2) == 0) & (p > 0)
+    of_one = (a.low <= 1) & (a.high >= 1) & (np.isinf(b.low) | np.isinf(b.high))
+    anything = unknown(ty.DOUBLE)
+    low = np.where(across, np.minimum(found.low, 0.0), found.low)
+    value = a.may_hold_value & b.may_hold_value
+    return replace(
+        found,
+        low=np.where(known, below(low), anything.low),
+        high=np.where(known, above(found.high), anything.high),
+        may_hold_value=found.may_hold_value | (value & ~known),
+        may_hold_nan=found.may_hold_nan | (value & (~known | of_one)),
+    )
+
+
+def _hypotenuse_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
+    """Return the interval of a hypotenuse; infinity and NaN have an infinite one."""
+    a, b = args
+    across = [(v.low <= 0) & (v.high >= 0) for v in args]
+    ends = [(np.abs(v.low), np.abs(v.high)) for v in args]
+    least = [np.where(c, 0.0, np.minimum(*e)) for c, e in zip(across, ends, strict=True)]
+    most = [np.maximum(*e) for e in ends]
+    with np.errstate(all="ignore"):
+        low, high = np.hypot(*least), np.hypot(*most)
+    infinite = [v.may_hold_value & np.isinf(m) for v, m in zip(args, most, strict=True)]
+    beside_nan = (a.may_hold_nan & infinite[1]) | (b.may_hold_nan & infinite[0])
+    return Interval(
+        ty.DOUBLE,
+        below(np.where(beside_nan, 0.0, low)),
+        above(np.where(beside_nan, np.inf, high)),
+        NO,
+        (a.may_hold_value & b.may_hold_value) | beside_nan,
+        a.may_hold_null | b.may_hold_null,
+        (a.may_hold_nan & b.may_hold_any) | (b.may_hold_nan & a.may_hold_any),
+        a.may_raise | b.may_raise,
+    )
+
+
+FUNCTIONS: Final = {
+    "log": near(_logarithm, _logarithm_interval, numbers(1, 2), _is_certain, _not_positive),
+    "pow": near(_power, _power_interval, numbers(2), _is_whole_power),
+    "hypot": near(np.hypot, _hypotenuse_interval, numbers(2)),
+}
