@@ -268,7 +268,7 @@ def corners(call: Call, f: Function, args: tuple[Interval, ...]) -> Interval:
     included = YES if saturates else single if policy == "keep" else NO
     n = max(1, *map(len, args))
     low, high = (np.broadcast_to(end(call.dtype, high=h), n) for h in (True, False))
-    seen, bad_seen, nan_seen, unbounded, good = (np.zeros(n, np.bool_) for _ in range(5))
+    seen, bad_seen, nan_seen, unbounded, good = (NO for _ in range(5))
     for combination in itertools.product(*map(_candidates, args)):
         use = functools.reduce(np.logical_and, (c[1] for c in combination), YES)
         if not use.any():
@@ -281,8 +281,11 @@ def corners(call: Call, f: Function, args: tuple[Interval, ...]) -> Interval:
             unbounded = unbounded | (use & nan)
         bad_seen, good = bad_seen | (use & bad), good | (use & ~bad)
         use = use & ~nan & (~bad | included)
-        low = np.where(use & (~seen | less(data, low)), data, low)
-        high = np.where(use & (~seen | less(high, data)), data, high)
+        if seen is NO and use.all():
+            low = high = data
+        else:
+            lower, higher = use & (~seen | less(data, low)), use & (~seen | less(high, data))
+            low, high = np.where(lower, data, low), np.where(higher, data, high)
         seen = seen | use
     # No good value lies between bad ends that saturate alike, nor in a box of one point.
     empty = (
@@ -295,8 +298,9 @@ def corners(call: Call, f: Function, args: tuple[Interval, ...]) -> Interval:
         unbounded = unbounded | bad_seen
     unbounded = unbounded & ~empty & ~single
     may_hold_value = has_value & (seen | unbounded) & ~empty
-    low = np.where(unbounded, end(call.dtype, high=False), low)
-    high = np.where(unbounded, end(call.dtype, high=True), high)
+    if unbounded.any():
+        low = np.where(unbounded, end(call.dtype, high=False), low)
+        high = np.where(unbounded, end(call.dtype, high=True), high)
     floating = call.dtype.kind is Kind.FLOAT
     above = unbounded if call.dtype.kind in TEXT else NO
     nulls = nulls | (bad_seen & has_value) if policy == "null" else nulls

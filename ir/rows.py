@@ -7,6 +7,7 @@ Literals already lie on their columns' axes, so no data is cast.
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -19,7 +20,7 @@ from skipstone.ir.errors import UnsupportedForm
 from skipstone.ir.evaluation.leaves import fits_array, fits_data
 from skipstone.ir.evaluation.parts import Truth as Truth
 from skipstone.ir.evaluation.parts import by_values, in_parts
-from skipstone.ir.functions.build import TRUTH, call_of, evaluate
+from skipstone.ir.functions.build import TRUTH, call_of, evaluate, function_of
 from skipstone.ir.like import pattern_of
 from skipstone.ir.node import TERMS, Node, Op, Path, Reason, columns_of, show_path
 from skipstone.ir.types import TEXT, DType, Kind, from_arrow
@@ -149,21 +150,39 @@ def _judge_array(n: Node, array: pa.Array, valid: Mask | pa.Array, may_raise: Ma
 
 
 def _judge_call(n: Node, batch: pa.RecordBatch) -> Truth:
-    """Judge each row by a test of a call."""
-    truth = _judge_values(n, batch)
+    """Judge each row by a test of a call: by its values, and by their bounds.
+
+    Bounds come first if a function's last digits are not known; they decide nearly all rows.
+    """
+    ways: list[Callable[[Node, pa.RecordBatch], Truth]] = [_judge_values, _judge_bounds]
+    calls = [function_of(call_of(a).name) for a in n.walk() if a.op is Op.CALL]
+    if any(function is not None and function.bounded for function in calls):
+        ways.reverse()
+    truth = ways[0](n, batch)
     where = truth.may_raise
     if not where.any():
         return truth
-    from skipstone.ir.evaluation.bounded import judge_bounded, rejudged
-
     if not where.all():
         batch = batch.select(list({path[0]: None for path in columns_of(n)}))
         try:
             batch = pc.filter(batch, arrow_of(where))
         except pa.ArrowNotImplementedError:  # views of text (pyarrow 26)
             return truth
-    found = judge_bounded(n, batch.num_rows, lambda a: values_of(a, batch, {}))
-    return rejudged(truth, where, found)
+    again = ways[1](n, batch)
+    for mask, outcome in zip(
+        (truth.true, truth.false, truth.may_raise),
+        (again.true, again.false, again.may_raise),
+        strict=True,
+    ):
+        mask[where] = outcome
+    return truth
+
+
+def _judge_bounds(n: Node, batch: pa.RecordBatch) -> Truth:
+    """Judge each row by a test of a call's values, as far as these are bounded."""
+    from skipstone.ir.evaluation.bounded import judge_bounded
+
+    return judge_bounded(n, batch.num_rows, lambda a: values_of(a, batch, {}))
 
 
 def _judge_values(n: Node, batch: pa.RecordBatch) -> Truth:

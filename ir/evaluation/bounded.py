@@ -7,7 +7,6 @@ any row.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 
@@ -75,12 +74,3 @@ def _tested(n: Node, v: Interval) -> tuple[Mask, Mask]:
         return value & some, value & ~every
     of_nan = fits_data(n, np.full(1, np.nan, v.low.dtype))
     return (value & some) | (nan & of_nan), (value & ~every) | (nan & ~of_nan)
-
-
-def rejudged(truth: Truth, where: Mask, again: Truth) -> Truth:
-    """Return the outcomes of rows, some of which were judged again."""
-    out = replace(truth, true=truth.true.copy(), false=truth.false.copy())
-    out.true[where], out.false[where] = again.true, again.false
-    may_raise = truth.may_raise.copy()
-    may_raise[where] = again.may_raise
-    return replace(out, may_raise=may_raise)

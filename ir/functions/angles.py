@@ -13,7 +13,15 @@ import numpy as np
 
 from skipstone.ir import types as ty
 from skipstone.ir.function import Call, Function
-from skipstone.ir.functions.approximate import Formula, IntervalOf, above, below, near, numbers
+from skipstone.ir.functions.approximate import (
+    Formula,
+    IntervalOf,
+    above,
+    at_ends,
+    below,
+    near,
+    numbers,
+)
 from skipstone.ir.interval import Interval, corners
 from skipstone.ir.values import NO, Data, Mask
 
@@ -27,6 +35,8 @@ def _passes(a: Interval, first: float, period: float) -> Mask:
 
     A single angle passes none: the function is computed for it as for a row.
     """
+    if a.low is a.high:
+        return NO
     with np.errstate(all="ignore"):
         start = np.ceil((a.low - first) / period - NEARLY)
         end = np.floor((a.high - first) / period + NEARLY)
@@ -43,18 +53,18 @@ def _interval(a: Interval, low: Data, high: Data, gap: Mask = NO) -> Interval:
         gap: The angles may lie on both sides of one at which the results are infinite.
     """
     gap = gap | np.isinf(low) | np.isinf(high)  # statistics do not tell 0.0 from -0.0
-    low, high = np.where(gap, -np.inf, below(low)), np.where(gap, np.inf, above(high))
     infinite = np.isinf(a.low) | np.isinf(a.high)
     finite = a.may_hold_value & ~(infinite & a.single)
-    low, high = np.where(infinite, -np.inf, low), np.where(infinite, np.inf, high)
+    low, high = below(low), above(high)
+    if (any_size := gap | infinite).any():
+        low, high = np.where(any_size, -np.inf, low), np.where(any_size, np.inf, high)
     nan = a.may_hold_nan | (a.may_hold_value & infinite)
     return Interval(ty.DOUBLE, low, high, NO, finite, a.may_hold_null, nan, a.may_raise)
 
 
 def _ends(formula: Formula, a: Interval) -> tuple[Data, Data]:
-    with np.errstate(all="ignore"):
-        low, high = np.asarray(formula(a.low)), np.asarray(formula(a.high))
-    return np.minimum(low, high), np.maximum(low, high)
+    low, high = at_ends(formula, a)
+    return (low, low) if low is high else (np.minimum(low, high), np.maximum(low, high))
 
 
 def _wave(formula: Formula, top: float) -> IntervalOf:

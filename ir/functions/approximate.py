@@ -27,7 +27,7 @@ from skipstone.ir.values import NO, Data, Mask
 # The part of a result by which Spark's may differ: 4,096 units in the last place.
 MARGIN: Final = 2.0**-40
 TINY: Final = 2.0**-1060  # the same for results below 2^-1022, which have fewer digits
-GREATEST: Final = float(np.finfo(np.float64).max)
+BELOW_INFINITY: Final = float(np.finfo(np.float64).max) * (1 - MARGIN)
 LEAST_ABOVE_0: Final = float(np.nextafter(0.0, 1.0))
 LEAST_ABOVE_MINUS_1: Final = float(np.nextafter(-1.0, 0.0))
 POWERS_OF_10: Final = tuple(10.0**k for k in range(23))  # those that a DOUBLE holds
@@ -42,15 +42,25 @@ def below(v: Data) -> Data:
 
     Libraries agree on a result's sign.
     """
-    finite = np.where(v == math.inf, GREATEST, v)
     with np.errstate(all="ignore"):
-        low = finite - (np.abs(finite) * MARGIN + TINY)
-        return np.where((v >= 0) & ~np.signbit(v), np.maximum(low, 0.0), low)
+        low = v - (np.abs(v) * MARGIN + TINY)
+        special = (v == math.inf) | ((v >= 0) & (low < 0))
+        if not special.any():
+            return np.asarray(low)
+        near_zero = special & ~np.signbit(v)
+        return np.where(v == math.inf, BELOW_INFINITY, np.where(near_zero, 0.0, low))
 
 
 def above(v: Data) -> Data:
     """Return bounds that Spark's results do not lie above, from results computed here."""
     return -below(-v)
+
+
+def at_ends(formula: Formula, a: Interval) -> tuple[Data, Data]:
+    """Return a formula's results at both ends of an interval; those of rows are one array."""
+    with np.errstate(all="ignore"):
+        low = np.asarray(formula(a.low))
+        return low, low if a.low is a.high else np.asarray(formula(a.high))
 
 
 def numbers(least: int, most: int | None = None) -> Callable[..., Signature]:
@@ -119,10 +129,9 @@ def _curve(
         (a,) = args
         outside = a.may_hold_value & (is_outside(a.low) | is_outside(a.high))
         inside = a.may_hold_value & (a.low <= greatest) & (a.high >= least)
-        with np.errstate(all="ignore"):
-            ends = [formula(np.clip(v, least, greatest)) for v in (a.low, a.high)]
-            low, high = ends[::-1] if falls else ends
-            low, high = below(low), above(high)
+        ends = at_ends(lambda x: formula(np.clip(x, least, greatest)), a)
+        low, high = ends[::-1] if falls else ends
+        low, high = below(low), above(high)
         nulls, nans = (NO, outside) if not null else (outside, NO)
         return Interval(
             ty.DOUBLE, low, high, NO, inside, a.may_hold_null | nulls, a.may_hold_nan | nans,
@@ -146,10 +155,9 @@ def _common_logarithm(x: Data) -> Data:
 
 def _cosh_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
     (a,) = args
-    with np.errstate(all="ignore"):
-        low, high = np.cosh(a.low), np.cosh(a.high)
-        least = np.where((a.low <= 0) & (a.high >= 0), 1.0, np.minimum(low, high))
-        return replace(a, low=below(least), high=above(np.maximum(low, high)))
+    low, high = at_ends(np.cosh, a)
+    least = np.where((a.low <= 0) & (a.high >= 0), 1.0, np.minimum(low, high))
+    return replace(a, low=below(least), high=above(np.maximum(low, high)))
 
 
 FUNCTIONS: Final = {
