@@ -268,7 +268,7 @@ def corners(call: Call, f: Function, args: tuple[Interval, ...]) -> Interval:
     included = YES if saturates else single if policy == "keep" else NO
     n = max(1, *map(len, args))
     low, high = (np.broadcast_to(end(call.dtype, high=h), n) for h in (True, False))
-    seen, bad_seen, nan_seen, unbounded, good = (NO for _ in range(5))
+    seen = bad_seen = nan_seen = unbounded = good = np.zeros(n, np.bool_)
     for combination in itertools.product(*map(_candidates, args)):
         use = functools.reduce(np.logical_and, (c[1] for c in combination), YES)
         if not use.any():
@@ -281,8 +281,8 @@ def corners(call: Call, f: Function, args: tuple[Interval, ...]) -> Interval:
             unbounded = unbounded | (use & nan)
         bad_seen, good = bad_seen | (use & bad), good | (use & ~bad)
         use = use & ~nan & (~bad | included)
-        if seen is NO and use.all():
-            low = high = data
+        if use.all() and not seen.any():
+            low = high = np.broadcast_to(data, n)
         else:
             lower, higher = use & (~seen | less(data, low)), use & (~seen | less(high, data))
             low, high = np.where(lower, data, low), np.where(higher, data, high)

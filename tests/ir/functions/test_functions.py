@@ -280,6 +280,7 @@ def test_expressions_build_calls():
     "text",
     [
         "upper(s) = 'K7'",
+        "upper(CAST(s LIKE '%' AS STRING)) = 'TRUE'",
         "x - y > 0",
         "s LIKE 'k%9'",
         "CAST(s AS INT) = 3",
