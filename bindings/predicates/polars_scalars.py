@@ -185,8 +185,11 @@ def _computed(op: str, left: Scalar, right: Scalar) -> Scalar:
     if op in ARITHMETIC:
         return _call(ARITHMETIC[op], a, b), kind
     positive = b.op is Op.LITERAL and isinstance(b.value, (int, float)) and b.value > 0
-    if op == "FloorDivide" and whole and positive:  # Spark's div cuts towards zero
-        return _call("div", _call("-", a, _call("pmod", a, b)), b), kind
+    if op == "FloorDivide" and whole and positive:
+        # Spark's div cuts towards zero, and returns BIGINT. No step here overflows.
+        below = _call("case", Node(Op.LT, (_call("%", a, b), _whole(0))), _whole(1), _whole(0))
+        floor = _call("-", _call("div", a, b), below)
+        return Node(Op.CAST, (floor,), "cast", ty.from_arrow(kind)), kind
     if op == "TrueDivide" and not whole and positive:
         return _call("/", a, b), kind
     raise NotKnown

@@ -166,3 +166,19 @@ def test_an_element_of_a_list_prunes(tmp_path, monkeypatch):
     ):
         assert lazy.filter(test).collect().height == count
         assert len(plans[-1].kept) == groups
+
+
+@pytest.mark.parametrize("ansi", [True, False])
+@pytest.mark.parametrize("bits", [32, 64])
+def test_integers_wrap_as_in_polars(bits, ansi, tmp_path):
+    """Quotients keep their type, and no step of a floor division overflows by itself."""
+    low, high = ENDS[bits]
+    values = pa.array([v for v in (low, low + 1, high - 1, high) for _ in range(2)], f"int{bits}")
+    pq.write_table(pa.table({"x": values}), tmp_path / "t.parquet", row_group_size=2)
+    lazy, whole = ss.scan_parquet(tmp_path).plan(ansi=ansi).to_polars(), pl.Series("x", values)
+    x, k = pl.col("x"), pl.lit(3, dtype=whole.dtype)
+    for one in (x // k, x // 1, x // 2 * 4, (x // 5 - 2) * k, x + k, x - k, x * k, x.abs() + 1):
+        for value in whole.to_frame().select(one).to_series().unique():
+            for test in (one == value, one != value, one <= value, one > value):
+                expected = whole.to_frame().filter(test)
+                assert lazy.filter(test).collect().equals(expected), test
