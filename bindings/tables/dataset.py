@@ -40,6 +40,10 @@ class KeptDataset(ds.FileSystemDataset):  # type: ignore[misc]  # pyarrow has no
         any_row = column.is_null() | column.is_valid()
         return int(super().count_rows(any_row if filter is None else any_row & filter, **options))
 
+    def replace_schema(self, schema: pa.Schema) -> KeptDataset:
+        """Return the dataset with other columns, as `pyarrow.dataset.Dataset` does."""
+        return KeptDataset(*super().replace_schema(schema).__reduce__()[1])
+
     def __reduce__(self) -> tuple[Any, ...]:
         return KeptDataset, super().__reduce__()[1]
 

@@ -54,6 +54,7 @@ def test_a_dataset_has_the_rows_of_the_kept_containers(table, where):
     again = pickle.loads(pickle.dumps(found))
     assert rows(again.to_table()) == rows(expected)
     assert again.count_rows() == expected.num_rows
+    assert again.replace_schema(again.schema).count_rows() == expected.num_rows
     assert again.count_rows(pc.field("x") > 20) == expected.filter(pc.field("x") > 20).num_rows
 
 
