@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from skipstone.bindings.plans.selection import Cut
 from skipstone.bindings.predicates.predicate import Condition, PruningPredicate
 from skipstone.ir.node import Node, Op, conjuncts_of
+from skipstone.ir.outcome import Verdict
 from skipstone.ir.simplify import TRUE
 
 if TYPE_CHECKING:
@@ -17,9 +19,7 @@ if TYPE_CHECKING:
 NOT_ON_ROWS: Final = frozenset({Op.UNKNOWN, Op.CALL, Op.CAST})
 
 
-def narrowed(
-    plan: Plan, condition: Condition | None, columns: list[str], limit: int | None = None
-) -> Plan:
+def narrowed(plan: Plan, condition: Condition | None, columns: list[str]) -> Plan:
     """Return a plan that also leaves out what a further condition rules out; it has no order.
 
     It may keep rows that do not match the condition.
@@ -28,7 +28,6 @@ def narrowed(
         plan: The plan.
         condition: The condition. Parts that are not understood, or that cost much, filter no rows.
         columns: Names of the columns that reading returns.
-        limit: The number of rows that are needed; only without a condition.
     """
     verdicts, predicate = plan.verdicts, plan.predicate
     if condition is not None:
@@ -43,8 +42,25 @@ def narrowed(
         predicate = _filter_of_rows(
             asked, () if predicate is None else conjuncts_of(predicate.node)
         )
-    limit = limit if plan.dynamic is None else None
-    return plan._judged(predicate, verdicts, columns, plan.dynamic, limit)
+    return plan._judged(predicate, verdicts, columns, plan.dynamic)
+
+
+def first_of(plan: Plan, limit: int) -> Plan:
+    """Return a plan of the first rows in table order; `limit=` of a plan may take any rows.
+
+    Args:
+        plan: A plan without an order and without a limit.
+        limit: The number of rows.
+    """
+    if plan.dynamic is not None:
+        return plan  # how many rows joins need is not known
+    rows = np.where(plan.verdicts == Verdict.ALWAYS, plan.table.logical_rows(), 0).clip(0)
+    last = int(np.searchsorted(np.cumsum(rows), limit)) if limit else -1
+    verdicts = plan.verdicts.copy()
+    verdicts[last + 1 :] = Verdict.NEVER
+    found = plan._judged(plan.predicate, verdicts, plan.columns)
+    found.cut = Cut(limit, int(rows[: last + 1].sum()), reached=last < len(rows))
+    return found
 
 
 def without_unjudged(plan: Plan) -> Plan:

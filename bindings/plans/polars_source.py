@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
-from skipstone.bindings.plans.narrow import narrowed
+from skipstone.bindings.plans.narrow import first_of, narrowed
 from skipstone.bindings.predicates.polars_expr import from_polars
 from skipstone.ir.errors import BackendMissing, UnsupportedForm, describe_error
 from skipstone.ir.node import Node, quoted_name
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from skipstone.bindings.plans.plan import Plan
 
-# Columns to read, what is understood of a filter, and the number of rows that suffice.
+# Columns to read; what is understood of a filter, or the number of first rows that suffice.
 Read: TypeAlias = "Callable[[list[str], Node | None, int | None], Iterable[pa.RecordBatch]]"
 
 
@@ -54,17 +54,17 @@ def lazy_frame(schema: pa.Schema, read: Read, timezone: str) -> LazyFrame:
         batch_size: int | None,
     ) -> Iterator[DataFrame]:
         names = list(schema.names) if columns is None else columns
-        condition = None if predicate is None else from_polars(predicate, schema, timezone)
         used = set(names) if predicate is None else {*names, *predicate.meta.root_names()}
         needed = [name for name in schema.names if name in used] or schema.names[:1]
+        # If Polars hands over both, the limit comes before the filter: head(5).filter(...).
+        is_filter = predicate is not None and n_rows is None
+        condition = from_polars(predicate, schema, timezone) if is_filter else None
         remaining = n_rows
-        for batch in read(needed, condition, n_rows if predicate is None else None):
-            frame = as_frame(batch)
-            rows = frame if predicate is None else frame.filter(predicate)
-            # `select` would take the names "*" and "^x$" for patterns.
-            rows = rows[names].head(rows.height if remaining is None else remaining)
-            yield rows
+        for batch in read(needed, condition, n_rows):
+            rows = as_frame(batch if remaining is None else batch.slice(0, remaining))
             remaining = None if remaining is None else remaining - rows.height
+            found = rows if predicate is None else rows.filter(predicate)
+            yield found[names]  # `select` would take the names "*" and "^x$" for patterns
             if remaining == 0:
                 return
 
@@ -112,6 +112,7 @@ def frame_of_plan(plan: Plan) -> LazyFrame:
         if plan.order or plan.cut is not None or plan.deferred is not None:
             yield from (batch.select(columns) for batch in plan.to_batches())
         else:
-            yield from narrowed(plan, condition, columns, limit).to_batches()
+            found = narrowed(plan, condition, columns)
+            yield from (found if limit is None else first_of(found, limit)).to_batches()
 
     return lazy_frame(plan.schema, read, plan.timezone)

@@ -187,14 +187,13 @@ class Table(ABC):
             >>> frame.filter(pl.col("x") >= 98).collect()["x"].to_list()
             [98, 99]
         """
-        from skipstone.bindings.plans.narrow import without_unjudged
+        from skipstone.bindings.plans.narrow import first_of, without_unjudged
         from skipstone.bindings.plans.polars_source import lazy_frame
 
         def read(columns: list[str], condition: Any, limit: int | None) -> pa.RecordBatchReader:
-            plan = self.plan(
-                condition, columns=columns, limit=limit, timezone=timezone, case_sensitive=True
-            )
-            return (plan if condition is None else without_unjudged(plan)).to_batches()
+            plan = self.plan(condition, columns=columns, timezone=timezone, case_sensitive=True)
+            plan = plan if condition is None else without_unjudged(plan)
+            return (plan if limit is None else first_of(plan, limit)).to_batches()
 
         return lazy_frame(self.schema, read, timezone)
 

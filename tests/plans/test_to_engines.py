@@ -2,6 +2,7 @@
 
 import datetime as dt
 import itertools
+import json
 import random
 
 import duckdb
@@ -93,6 +94,44 @@ def test_polars_projects_and_limits(table):
     assert rows(frame.group_by("k").agg(x.sum()).collect()) == rows(
         whole.group_by("k").agg(x.sum())
     )
+
+
+HEADS = {
+    "a filter after it": lambda frame, n: frame.head(n).filter(x % 2 == 0),
+    "a filter before it": lambda frame, n: frame.filter(x % 2 == 0).head(n),
+    "a filter on both sides": lambda frame, n: frame.filter(s < "h").head(n).filter(x > 3).head(4),
+    "columns": lambda frame, n: frame.select("s", "f").head(n).filter(f.is_null()).select("s"),
+    "alone": lambda frame, n: frame.head(n),
+    "a slice": lambda frame, n: frame.slice(1, n).filter(x > 12),
+    "a mean": lambda frame, n: frame.head(n).filter(x >= x.mean()),
+}
+
+
+@pytest.mark.parametrize("steps", HEADS.values(), ids=HEADS)
+@pytest.mark.parametrize("where", [None, "x > 3", "x > 5 AND s < 'h'", "f IS NULL OR k = 'b'"])
+def test_polars_takes_the_first_rows(table, where, steps):
+    """A limit takes rows in table order, also where later containers match in full."""
+    plan = table.plan(where)
+    frames = [plan.to_polars(), *([table.to_polars()] if where is None else [])]
+    whole = pl.DataFrame(plan).lazy()
+    for n, engine in itertools.product((0, 1, 5, 11, 1000), ("in-memory", "streaming")):
+        expected = steps(whole, n).collect()
+        for frame in frames:
+            assert steps(frame, n).collect(engine=engine).equals(expected), (n, engine)
+
+
+def test_polars_takes_the_first_rows_of_files_without_counts(tmp_path):
+    from tests.support.tables.delta_log import simple
+
+    log = simple(tmp_path / "t", 3)
+    for entry in sorted((tmp_path / "t" / "_delta_log").glob("*.json"))[:2]:
+        lines = [json.loads(line) for line in entry.read_text().splitlines()]
+        for line in lines:
+            line.get("add", {}).pop("stats", None)
+        entry.write_text("\n".join(map(json.dumps, lines)))
+    table = ss.scan_delta(log.folder)
+    whole = pl.DataFrame(table.plan())
+    assert table.to_polars().head(1).collect().equals(whole.head(1))
 
 
 PRUNING = [
