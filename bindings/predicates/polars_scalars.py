@@ -186,6 +186,8 @@ def _computed(op: str, left: Scalar, right: Scalar) -> Scalar:
         return _call(ARITHMETIC[op], a, b), kind
     positive = b.op is Op.LITERAL and isinstance(b.value, (int, float)) and b.value > 0
     if op == "FloorDivide" and whole and positive:
+        if any(n.value == "div" for n in a.walk()):
+            raise NotKnown  # `a` occurs twice below, so nested quotients would grow without end
         # Spark's div cuts towards zero, and returns BIGINT. No step here overflows.
         below = _call("case", Node(Op.LT, (_call("%", a, b), _whole(0))), _whole(1), _whole(0))
         floor = _call("-", _call("div", a, b), below)

@@ -4,6 +4,7 @@ Random rows hold NULLs, NaN, both zeros, the ends of types, early times and odd 
 """
 
 import datetime as dt
+import functools
 import random
 
 import polars as pl
@@ -182,3 +183,9 @@ def test_integers_wrap_as_in_polars(bits, ansi, tmp_path):
             for test in (one == value, one != value, one <= value, one > value):
                 expected = whole.to_frame().filter(test)
                 assert lazy.filter(test).collect().equals(expected), test
+
+
+def test_nested_quotients_do_not_grow(tmp_path):
+    pq.write_table(pa.table({"x": range(9)}), tmp_path / "t.parquet")
+    deep = functools.reduce(lambda a, _: a // 2, range(40), pl.col("x")) == 0
+    assert ss.polars.scan(tmp_path).filter(deep).collect().height == 9
