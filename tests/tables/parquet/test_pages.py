@@ -354,3 +354,23 @@ def test_threads_share_an_open_file(tmp_path):
         with ThreadPoolExecutor(4) as pool:
             list(pool.map(differ, range(0, 4000, 1000), range(1000, 5000, 1000)))
     assert not wrong
+
+
+@pytest.mark.parametrize("reader", ["arrow", "polars"])
+@pytest.mark.parametrize("values", [[1.5, 7.0], [[1], [7]], [{"a": 1}, {"a": 7}]])
+def test_a_column_without_a_name_is_no_other_column(values, reader, tmp_path):
+    """Columns that files lack are NULL, and partition values are those of folders."""
+    unnamed = pa.table({"": values})
+    has_y = unnamed.append_column("y", unnamed.column(0))
+    for i, part in enumerate((has_y, unnamed)):
+        (tmp_path / f"k={i}").mkdir()
+        pq.write_table(part, tmp_path / f"k={i}" / "t.parquet", write_page_index=True)
+    table = ss.scan(tmp_path)
+    rows = table.plan().to_arrow(reader=reader)
+    assert rows.column(0).to_pylist() == values * 2
+    assert rows.column("y").to_pylist() == [*values, None, None]
+    assert rows.column("k").to_pylist() == [0, 0, 1, 1]
+    found = table.plan("y IS NULL", columns=["k"])
+    assert found.to_arrow(reader=reader)["k"].to_pylist() == [1, 1]
+    assert found.pages[str(tmp_path / "k=1" / "t.parquet")] == {0: [(0, 2)]}
+    assert table.plan("k = 1", columns=["y"]).to_arrow(reader=reader)["y"].null_count == 2

@@ -165,7 +165,8 @@ def leaves_among(
 
     out = {}
     for f in fields:
-        leaf = head.leaf_types.get(own_names.get(f.name, ""))
+        own = own_names.get(f.name)
+        leaf = None if own is None else head.leaf_types.get(own)
         # The values of CHAR are padded; a name with `BETWEEN` would be the key of another column.
         if leaf is None or holds_char(f) or BETWEEN in f.name:
             continue

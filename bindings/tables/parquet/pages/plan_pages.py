@@ -138,7 +138,7 @@ def _leaves_of(
 ) -> dict[str, LeafType]:
     """Return the types of those Parquet columns of a file whose pages can be judged, by key."""
     types, names = file.parsed.head.leaf_types, file.own_names
-    leaves = {f.name: leaf for f in fields if (leaf := types.get(names.get(f.name, "")))}
+    leaves = {f.name: types[names[f.name]] for f in fields if names.get(f.name) in types}
     nested = nested_in(file, fields)
     if nested is not None:
         leaves |= nested.tested

@@ -120,7 +120,8 @@ def nested_among(
 
     out = {}
     for f in fields:
-        nested = head.nested_types.get(own_names.get(f.name, ""))
+        own = own_names.get(f.name)
+        nested = None if own is None else head.nested_types.get(own)
         if nested is None or BETWEEN in f.name or holds_char(f):
             continue
         times = any(pa.types.is_temporal(leaf.arrow) for leaf in nested.leaves.values())
