@@ -40,8 +40,11 @@ class ContextPool(ThreadPoolExecutor):
         return super().submit(copy_context().run, work, *args, **kwargs)
 
     def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
-        # After an error, such as Ctrl-C, work that has not begun is dropped.
-        self.shutdown(wait=True, cancel_futures=kind is not None)
+        # After an error, such as Ctrl-C, work that has not begun is dropped. Python may also close
+        # a dropped generator in one of the pool's own threads, which cannot wait for itself: an
+        # engine drops it wherever it next runs Python (Polars 2.1 does, in its streaming engine).
+        is_own = threading.current_thread() in self._threads
+        self.shutdown(wait=not is_own, cancel_futures=kind is not None)
 
 
 def set_threads(count: int | None) -> None:

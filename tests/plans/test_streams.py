@@ -1,5 +1,7 @@
 """The rows of a plan as an Arrow stream: its readers get the rows that `to_arrow` returns."""
 
+import threading
+
 import duckdb
 import polars as pl
 import pyarrow as pa
@@ -7,7 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import skipstone as ss
+from skipstone.bindings.progress import Track
 from skipstone.bindings.tables.parquet import group_tasks
+from skipstone.bindings.tables.read import read_in_order
 from tests.support.tables.formats import FORMATS
 
 PLANS = {
@@ -107,3 +111,21 @@ def test_unfiltered_rows_need_no_condition(table):
     assert whole.num_rows == plan.sizes.scan.rows
     assert sum(batch.num_rows for batch in plan.to_batches(filter=False)) == whole.num_rows
     assert len(plan.to_pandas(filter=False)) == whole.num_rows
+
+
+def test_a_stream_may_be_closed_in_one_of_its_own_threads():
+    """An engine drops a stream wherever it next runs Python, such as where the stream decodes."""
+    paused, closed = threading.Event(), threading.Event()
+
+    def read(task):
+        if task == 3:  # is read ahead
+            paused.wait(60)
+            rows.close()
+            closed.set()
+        return [task]
+
+    rows = read_in_order(read, range(20), Track("reading", 20, "tasks"), workers=2)
+    assert next(rows) == 0
+    paused.set()
+    assert closed.wait(10)
+    assert list(rows) == []
