@@ -167,6 +167,13 @@ def clock_of(text: str, unit: Literal["D", "us"]) -> int | None:
     return count if count is not None and -most <= count < most else None
 
 
+def why_no_value(text: str, arrow_type: pa.DataType, timezone: str) -> str:
+    """Return why a text has no value of a partition column's type, as the end of a sentence."""
+    if pa.types.is_timestamp(arrow_type) and clock_of(text.strip(ASCII_BLANKS), "us") is not None:
+        return f"is a time at which the offset of the zone {timezone} is not certain"
+    return f"is not of the column's type, {arrow_type}"
+
+
 def is_clock(text: str) -> bool:
     """Return True if Spark accepts a text as a time, in some zone at the ends of the range."""
     count = _count(text, "us")

@@ -14,7 +14,12 @@ from typing import Final
 
 import pyarrow as pa
 
-from skipstone.bindings.tables.partition_values import clock_of, is_clock, partition_values
+from skipstone.bindings.tables.partition_values import (
+    clock_of,
+    is_clock,
+    partition_values,
+    why_no_value,
+)
 from skipstone.ir import compute as pc
 from skipstone.ir.arrow import python_array
 from skipstone.ir.errors import SourceError
@@ -230,9 +235,9 @@ def partition_column(
     for (path, _), text, valid in zip(folders, plain, pc.is_valid(values).to_pylist(), strict=True):
         if text is not None and not valid:
             raise SourceError(
-                f"{path}: the partition value {field.name}={text!r} is not of the column's type, "
-                f"{field.type}; rename the folder, or give another type, such as "
-                f"partition_schema={{{field.name!r}: pa.string()}}"
+                f"{path}: the partition value {field.name}={text!r} "
+                f"{why_no_value(text, field.type, timezone)}; rename the folder, or give another "
+                f"type, such as partition_schema={{{field.name!r}: pa.string()}}"
             )
     return values
 

@@ -194,3 +194,14 @@ def test_a_partition_folder_does_not_know_its_own_column(tmp_path):
         ss.scan(tmp_path / "k=1").plan("k = 1")
     with pytest.raises(ss.UnknownColumn, match=r"names 'z'; the schema has '\w'\. \(line 1"):
         ss.scan(tmp_path / "k=1").plan("z = 1")
+
+
+@pytest.mark.parametrize("value", ["1960-01-01 00:00:00", "1883-11-18 12:00:00.5"])
+def test_a_partition_value_of_uncertain_offset_says_so(value, tmp_path):
+    folder = tmp_path / f"k={value.replace(':', '%3A')}"
+    folder.mkdir()
+    pq.write_table(pa.table({"x": [1]}), folder / "t.parquet")
+    table = ss.scan_parquet(tmp_path, partition_schema={"k": pa.timestamp("us", "UTC")})
+    with pytest.raises(ss.SourceError, match=r"offset of the zone America/New_York is not certain"):
+        table.plan(timezone="America/New_York").to_arrow()
+    assert table.plan(timezone="UTC").to_arrow().num_rows == 1

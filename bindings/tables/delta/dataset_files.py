@@ -10,7 +10,7 @@ import pyarrow as pa
 from skipstone.bindings.plans.table_protocol import DatasetFile
 from skipstone.bindings.tables.delta.read_files import FileReader
 from skipstone.bindings.tables.parquet.dataset_files import read_metadata
-from skipstone.bindings.tables.partition_values import partition_values
+from skipstone.bindings.tables.partition_values import partition_values, why_no_value
 from skipstone.ir.arrow import python_array
 from skipstone.ir.errors import SourceError
 
@@ -44,9 +44,10 @@ def dataset_files(table: DeltaTable, plan: Plan) -> Iterator[DatasetFile]:
             )
             value, empty = partition_values(text, f.type, plan.timezone)
             if not value[0].is_valid and not empty[0].as_py():
+                why = why_no_value(text[0].as_py(), f.type, plan.timezone)
                 raise SourceError(
-                    f"the partition value {f.name}={text[0].as_py()!r} is not of the column's "
-                    f"type, {f.type}; expected a text that Spark casts to it"
+                    f"the partition value {f.name}={text[0].as_py()!r} {why}; "
+                    "expected a text that Spark casts to it"
                 )
             values[f.name] = value[0]
         yield DatasetFile(path, fs, read_metadata(path, fs, path), None, values)

@@ -30,7 +30,7 @@ from skipstone.bindings.tables.parquet.pages.ranges import Ranges
 from skipstone.bindings.tables.parquet.pages.read_pages import (
     read_by_pages,
 )
-from skipstone.bindings.tables.partition_values import partition_values
+from skipstone.bindings.tables.partition_values import partition_values, why_no_value
 from skipstone.bindings.tables.read import (
     Reader,
     RowSelection,
@@ -276,9 +276,10 @@ class FileReader(Reader):
         text = python_array([(partition or {}).get(self.fields.partitions[name])], pa.string())
         value, empty = partition_values(text, kind, self.timezone)
         if not value[0].is_valid and not empty[0].as_py():
+            why = why_no_value(text[0].as_py(), kind, self.timezone)
             raise SourceError(
-                f"the partition value {name}={text[0].as_py()!r} is not of the column's type, "
-                f"{kind}; expected a text that Spark casts to it"
+                f"the partition value {name}={text[0].as_py()!r} {why}; "
+                "expected a text that Spark casts to it"
             )
         return padded(value, self.fields.schema.field(name))[0]
 
