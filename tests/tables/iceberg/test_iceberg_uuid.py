@@ -4,16 +4,17 @@ import random
 import uuid
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyiceberg.expressions import EqualTo, In
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import BucketTransform, IdentityTransform
-from pyiceberg.types import FixedType, IntegerType, NestedField, UUIDType
+from pyiceberg.types import FixedType, IntegerType, LongType, NestedField, UUIDType
 
 import skipstone as ss
 from skipstone.ir.outcome import Verdict
-from tests.support.tables.iceberg_tables import commit, data_file, make
+from tests.support.tables.iceberg_tables import commit, data_file, make, with_ids
 
 NEVER, MAYBE, ALWAYS = Verdict.NEVER, Verdict.MAYBE, Verdict.ALWAYS
 SCHEMA = Schema(NestedField(1, "u", UUIDType()), NestedField(2, "f", FixedType(3)))
@@ -223,3 +224,23 @@ def test_rows_by_pyiceberg(tmp_path):
     assert len(plan.files) == 1 and plan.to_arrow()["i"].to_pylist() == [1]
     assert table.plan("u IS NULL AND f IS NULL").to_arrow().num_rows == 2
     assert table.plan("u > 'f'").to_arrow()["u"].to_pylist() == [str(D)]
+
+
+@pytest.mark.parametrize("reader", ["auto", "arrow", "polars"])
+@pytest.mark.parametrize("kind", [pa.binary(16), pa.uuid()], ids=str)
+def test_bytes_that_are_also_a_text_are_read_as_a_uuid(kind, reader, tmp_path):
+    """All bytes of the nil UUID are characters, so a cast to text would not fail."""
+    nil, late = uuid.UUID(int=0), uuid.UUID("6162636465666768696a6b6c6d6e6f70")
+    stored = pa.array([nil.bytes, None, late.bytes], pa.binary(16))
+    columns = [stored if kind == stored.type else stored.cast(kind), pa.array([0, 1, 2])]
+    schema = with_ids([("u", kind, 1), ("x", pa.int64(), 2)])
+    path = tmp_path / "data.parquet"
+    pq.write_table(pa.table(columns, schema=schema), path, row_group_size=2)
+    own = Schema(NestedField(1, "u", UUIDType()), NestedField(2, "x", LongType()))
+    table = ss.scan_iceberg(commit(make(tmp_path / "t", own), [data_file(str(path), rows=3)]))
+    rows = {
+        None: [str(nil), None, str(late)], "x > 0": [None, str(late)], f"u = '{nil}'": [str(nil)],
+        "u LIKE '61%'": [str(late)], "length(u) = 16": [],
+    }  # fmt: skip
+    for where, expected in rows.items():
+        assert table.plan(where).to_arrow(reader=reader)["u"].to_pylist() == expected, where
