@@ -18,7 +18,7 @@ from skipstone.bindings.tables.delta.columns import STATS_COLUMNS, LogColumns
 from skipstone.bindings.tables.delta.full_paths import full_paths
 from skipstone.bindings.tables.delta.generated import statistics_of
 from skipstone.bindings.tables.delta.log import SnapshotRequest
-from skipstone.bindings.tables.delta.snapshot import MAPPING, Snapshot, logical_rows, sum_of
+from skipstone.bindings.tables.delta.snapshot import Snapshot, logical_rows, mapping_mode, sum_of
 from skipstone.bindings.tables.parquet.footers import Footer
 from skipstone.bindings.tables.table import Table
 from skipstone.ir import compute as pc
@@ -109,7 +109,7 @@ class DeltaFiles(Table, CompleteTable):
     @property
     def column_mapping_mode(self) -> str:
         """The column mapping mode: "none", "name" or "id"."""
-        return str(self.metadata["configuration"].get(MAPPING, "none"))
+        return mapping_mode(self.metadata["configuration"])
 
     @property
     def num_files(self) -> int:

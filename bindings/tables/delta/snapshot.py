@@ -41,6 +41,7 @@ MAX_READER_VERSION: Final = 3  # the newest version of the protocol
 FILE_COLUMNS: Final = tuple(name for name in COLUMNS if name != "stats")
 
 MAPPING: Final = "delta.columnMapping.mode"
+MAPPING_MODES: Final = ("none", "name", "id")
 # Tables whose latest commits only a coordinator knows. Their feature is one of writers, so the
 # protocol refuses no reader, which would miss those commits. Source: Delta's request for comments
 # "Coordinated Commits"; its Spark writer appends "-preview".
@@ -346,10 +347,25 @@ def _read_settings(
                 f"{clip(repr(coordinator))} knows the latest; read it with an engine that asks it, "
                 f"or remove the property {name} with Delta"
             )
-    mapped = known_metadata["configuration"].get(MAPPING, "none") != "none"
+    mode = mapping_mode(known_metadata["configuration"])
+    if mode not in MAPPING_MODES:
+        raise SourceError(
+            f"{uri}: the table maps columns by {clip(repr(mode))}; expected one of "
+            f"{', '.join(MAPPING_MODES)}"
+        )
+    partitions = list(known_metadata["partitionColumns"] or ())
     return known_metadata, fields_of(
-        json.loads(metadata["schemaString"]), list(known_metadata["partitionColumns"] or ()), mapped
+        json.loads(metadata["schemaString"]), partitions, mode != "none"
     )
+
+
+def mapping_mode(configuration: Mapping[str, Any]) -> str:
+    """Return the column mapping mode of a table's properties, in lower case, as Delta reads it.
+
+    Source: Delta Lake, `DeltaColumnMappingMode`.
+    """
+    mode = configuration.get(MAPPING)
+    return "none" if mode is None else str(mode).lower()
 
 
 def logical_rows(rows: pa.ChunkedArray, vectors: pa.ChunkedArray) -> pa.ChunkedArray:

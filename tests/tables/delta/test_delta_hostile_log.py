@@ -10,7 +10,7 @@ import pytest
 
 import skipstone as ss
 from skipstone.bindings.tables.delta import cache
-from tests.support.tables.delta_log import Written, delta_schema
+from tests.support.tables.delta_log import Log, Written, delta_schema
 from tests.support.tables.hostile_logs import ADD, found, table_of
 
 
@@ -186,6 +186,30 @@ def test_malformed_deletion_vectors_are_refused(tmp_path, vector):
     log.commit(action)
     with pytest.raises(ss.SourceError):
         found(log, None)
+
+
+def mapped(tmp_path, mode, written):
+    """Return the log of a table whose mode of column mapping is spelled in some way."""
+    log = Log(tmp_path / "t", delta_schema("x BIGINT"), mapping=mode)
+    first = log.log / f"{0:020}.json"
+    first.write_text(first.read_text().replace(f'"{mode}"', json.dumps(written)))
+    log.add(Written([{"x": 1}]), Written([{"x": 2}]))
+    return log
+
+
+@pytest.mark.parametrize("mode", ["name", "id"])
+@pytest.mark.parametrize("spell", [str.lower, str.upper, str.title])
+def test_the_mode_of_column_mapping_may_have_any_case(tmp_path, mode, spell):
+    log = mapped(tmp_path, mode, spell(mode))
+    table = ss.scan_delta(log.folder)
+    assert (table.column_mapping_mode, len(table.plan("x > 1").files)) == (mode, 1)
+    assert found(log, "x > 1") == [2]
+
+
+def test_an_unknown_mode_of_column_mapping_is_refused(tmp_path):
+    log = mapped(tmp_path, "name", "label")
+    with pytest.raises(ss.SourceError, match="maps columns by 'label'; expected one of none, name"):
+        ss.scan_delta(log.folder)
 
 
 @pytest.mark.parametrize("version", ["latest", 3.5, b"x", True])
