@@ -14,6 +14,7 @@ from skipstone.bindings.spark.reading.paths import SCHEMES, spark_path, why_unli
 from skipstone.bindings.spark.session.types import carried_type
 from skipstone.bindings.tables.char_columns import padded
 from skipstone.bindings.tables.delta.table import DeltaTable
+from skipstone.bindings.tables.iceberg.fields import name_mapping
 from skipstone.bindings.tables.iceberg.files import IcebergFiles
 from skipstone.bindings.tables.iceberg.manifest import require_parquet
 from skipstone.bindings.tables.iceberg.partition import partition_of
@@ -318,7 +319,7 @@ def _iceberg_feature(files: IcebergFiles, columns: Sequence[str]) -> str:
     schemas = {str(s.as_struct()) for s in (fields.iceberg, *fields.others.values())}
     if len(schemas) > 1:
         return "schema evolution: files have several schemas"
-    if files.table.source.name_mapping() is not None:
+    if name_mapping(files.table.source) is not None:
         return "a name mapping, which gives ids to the columns of files without ids"
     for f in fields.iceberg.fields:
         if f.name in columns and (not _plain(f) or f.initial_default is not None):

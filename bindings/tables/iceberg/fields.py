@@ -9,6 +9,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from skipstone.ir.cached import cached_property
+from skipstone.ir.errors import SourceError, describe_error
 from skipstone.ir.node import Path
 from skipstone.ir.types import NOTE
 
@@ -139,6 +140,25 @@ class TableFields:
             if (found := _type_of(s, number)) is not None
         }
         return len(kinds) > 1
+
+
+def name_mapping(source: Any) -> Sequence[Any] | None:
+    """Return the name mapping of pyiceberg's table, for files without ids; None if it has none.
+
+    Raises:
+        SourceError: the property that holds it cannot be read; then no file can be, as in Iceberg.
+    """
+    try:
+        mapping = source.name_mapping()
+        entries = None if mapping is None else list(mapping.root)
+        if not all(isinstance(m.names, list) for m in _all_mapped(entries or ())):
+            raise ValueError("an entry has no names")  # pyiceberg 0.12 does not notice
+    except ValueError as e:
+        raise SourceError(
+            f"{source.location()}: the property schema.name-mapping.default holds no name mapping "
+            f"({describe_error(e)})"
+        ) from e
+    return entries
 
 
 def _leaves(fields: Any, above: Path) -> Iterator[Leaf]:

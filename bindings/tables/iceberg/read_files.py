@@ -22,7 +22,12 @@ from skipstone.bindings.tables.iceberg.conform import (
     within,
 )
 from skipstone.bindings.tables.iceberg.deletes import FILE_PATH, FILE_POSITION, Delete
-from skipstone.bindings.tables.iceberg.fields import TableFields, field_of, path_to
+from skipstone.bindings.tables.iceberg.fields import (
+    TableFields,
+    field_of,
+    name_mapping,
+    path_to,
+)
 from skipstone.bindings.tables.iceberg.file_task import FileTask, is_local_path
 from skipstone.bindings.tables.iceberg.manifest import require_parquet
 from skipstone.bindings.tables.iceberg.partition import partition_of
@@ -91,11 +96,8 @@ def tasks_of(files: IcebergFiles, wanted: RowSelection, plan: Plan) -> Tasks:
                 {paths[name,].id: value for name, value in values},
             )
         )
-    mapping = files.table.source.name_mapping()
     fields = TableFields(files.table.fields.iceberg, dict(files.table.fields.others))
-    reader = FileReader(
-        wanted, files.table.files_io, fields, None if mapping is None else mapping.root
-    )
+    reader = FileReader(wanted, files.table.files_io, fields, name_mapping(files.table.source))
     return Tasks(reader, each, [[i] for i in kept], files.sizes[kept].tolist())
 
 

@@ -18,7 +18,7 @@ from skipstone.bindings.plans.table_protocol import DataSize
 from skipstone.bindings.plans.work import Meter, Work
 from skipstone.bindings.statistics.statistics import Statistics
 from skipstone.bindings.tables.iceberg.catalogs import table_in_catalog
-from skipstone.bindings.tables.iceberg.fields import TableFields
+from skipstone.bindings.tables.iceberg.fields import TableFields, name_mapping
 from skipstone.bindings.tables.iceberg.files import IcebergFiles
 from skipstone.bindings.tables.iceberg.listing import listed_size, read_list
 from skipstone.bindings.tables.iceberg.located import existing_location, metadata_file
@@ -263,10 +263,9 @@ class IcebergTable(Table):
 def _mapping_of(source: Any) -> Sequence[Any] | None:
     """Return the name mapping of a table; None if it has none, empty if it cannot be read."""
     try:
-        mapping = source.name_mapping()
-    except ValueError:
+        return name_mapping(source)
+    except SourceError:
         return ()
-    return None if mapping is None else list(mapping.root)
 
 
 def _read_manifest_list(source: Any, snapshot: Any, files_io: FileIO) -> Sequence[Any]:

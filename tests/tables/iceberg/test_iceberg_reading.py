@@ -143,6 +143,21 @@ def nested_file(folder, schema):
     return f"{folder}/nested.parquet"
 
 
+@pytest.mark.parametrize("text", ["{", "[1]", '[{"field-id": 1}]'])
+def test_a_name_mapping_that_is_none_is_an_error_of_one_line(text, tmp_path):
+    """Iceberg refuses it as well, even where files have ids."""
+    properties = {"schema_name-mapping_default": text}
+    source = make(tmp_path / "t", Schema(NestedField(1, "x", LongType())), **properties)
+    path = str(tmp_path / "data.parquet")
+    rows = pa.table([[1, 7]], schema=with_ids([("x", pa.int64(), 1)]))
+    pq.write_table(rows, path)
+    table = ss.scan_iceberg(commit(source, [data_file(path, rows=2)]))
+    assert table.plan("x > 5").files == (path,)
+    with pytest.raises(ss.SourceError, match="holds no name mapping") as e:
+        table.plan("x > 5").to_arrow()
+    assert "\n" not in str(e.value)
+
+
 @pytest.mark.parametrize("layout", [pa.list_, pa.large_list, lambda item: pa.list_(item, 2)])
 def test_fields_of_lists_in_each_layout(layout, tmp_path):
     """pyiceberg writes large lists. Fields are found by id, and absent ones have defaults."""
