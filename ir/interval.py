@@ -282,7 +282,7 @@ def corners(call: Call, f: Function, args: tuple[Interval, ...]) -> Interval:
         bad_seen, good = bad_seen | (use & bad), good | (use & ~bad)
         use = use & ~nan & (~bad | included)
         if use.all() and not seen.any():
-            low = high = np.broadcast_to(data, n)
+            low = high = np.broadcast_to(data, n) if len(data) == 1 else data
         else:
             lower, higher = use & (~seen | less(data, low)), use & (~seen | less(high, data))
             low, high = np.where(lower, data, low), np.where(higher, data, high)

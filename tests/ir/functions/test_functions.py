@@ -332,3 +332,14 @@ def test_concat_bounds(near, monkeypatch):
         assert max(made) == most or near < 3 or most == high + rest_high
         unbounded = texts._concat_bounds([(low, high, False), (rest_low, b"", True)])[1]
         assert unbounded is None or max(made) < unbounded
+
+
+@pytest.mark.parametrize("text", ["hour(t) = 1", "upper(s) = 'A'", "x + y > 3", "d + x > d"])
+def test_no_containers(text):
+    nothing = ss.Statistics.from_dict(
+        {f.name: {"min": pa.nulls(0, f.type), "max": pa.nulls(0, f.type)} for f in SCHEMA},
+        SCHEMA,
+        row_count=[],
+    )
+    for zone in ("UTC", "America/New_York"):
+        assert ss.PruningPredicate(text, SCHEMA, timezone=zone).evaluate(nothing).tolist() == []
