@@ -6,6 +6,7 @@ import pytest
 
 from skipstone.spark import prune, pruned
 from tests.support.spark.automatic import enabled, require_answers, settings
+from tests.support.spark.lakes import DELTA_PACKAGES, ICEBERG_PACKAGES, judged, package_for
 from tests.support.spark.reads import rows_of
 from tests.support.spark.session import QUIET
 
@@ -119,3 +120,17 @@ def test_a_pruned_dataframe_may_overwrite_another_table(spark, copies):
     rows = rows_of(df)
     df.write.mode("overwrite").saveAsTable(f"{copies[1]}.u")
     assert rows_of(spark.table(f"{copies[1]}.u")) == rows
+
+
+@pytest.fixture(scope="module", params=["delta", "iceberg"])
+def answers(request, tmp_path_factory):
+    package = package_for(DELTA_PACKAGES if request.param == "delta" else ICEBERG_PACKAGES)
+    return judged("tests.support.spark.judge_statements", package, tmp_path_factory.mktemp("l"))
+
+
+def test_statements_over_lakes(answers):
+    """Both copies have the same rows, errors and counts of changed rows."""
+    assert not [a for a in answers if not a["equal"]]
+    errors = [a["what"] for a in answers if a["error"]]
+    assert all("'two'" in what for what in errors) and errors
+    assert sum(bool(a["skipped"]) for a in answers) > len(answers) // 3

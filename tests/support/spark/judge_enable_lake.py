@@ -224,21 +224,32 @@ def unread(spark: Any, folder: str) -> Any:
     yield {"kind": "unread", "what": query, "equal": rows == expected and len(hidden) > 6}
 
 
+def started(package: str, folder: str) -> tuple[Any, str]:
+    """Return a session that has loaded a package and stores tables in a folder, and the lake."""
+    if "delta" in package:
+        return delta_session(package, "Delta under enable"), "delta"
+    more = ICEBERG_CONFIG | {"spark.sql.catalog.ice.warehouse": folder}
+    config = CONFIG | more | {"spark.jars.packages": package}
+    return session(config, master="local[2]", name="Iceberg under enable"), "iceberg"
+
+
+def use(spark: Any, lake: str, folder: str, name: str) -> None:
+    """Create a database, and resolve names of tables in it."""
+    if lake == "delta":
+        spark.sql(f"CREATE DATABASE {name} LOCATION '{Path(folder) / name}'")
+        spark.sql(f"USE {name}")
+    else:
+        spark.sql(f"CREATE DATABASE ice.{name}")
+        spark.sql(f"USE ice.{name}")
+
+
 def main(package: str, folder: str) -> None:
     warnings.simplefilter("ignore")
-    lake = "delta" if "delta" in package else "iceberg"
     found = []
+    spark, lake = started(package, folder)
+    use(spark, lake, folder, "lake")
     if lake == "delta":
-        spark = delta_session(package, "Delta under enable")
-        spark.sql(f"CREATE DATABASE lake LOCATION '{Path(folder) / 'lake'}'")
-        spark.sql("USE lake")
         found += questions(spark, folder)
-    else:
-        more = ICEBERG_CONFIG | {"spark.sql.catalog.ice.warehouse": folder}
-        config = CONFIG | more | {"spark.jars.packages": package}
-        spark = session(config, master="local[2]", name="Iceberg under enable")
-        spark.sql("CREATE DATABASE ice.lake")
-        spark.sql("USE ice.lake")
     old = create(spark, lake)
     spark.sql("DELETE FROM fact WHERE x IN (205, 250, 333)")
     found += [
