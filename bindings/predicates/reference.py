@@ -282,7 +282,7 @@ def _rows() -> Iterator[str]:
             " still prunes by the rest. It also raises an error if Spark would raise one for a row,"
             " or if a row's result is not certain. For example, the last digit of Spark's"
             " logarithms is not certain, so `log2(f) > 3` fails on a row where `f` is 8, and on no"
-            " other. It refuses about one in ten random conditions that Spark answers (`python -m"
+            " other. It refuses about 8 of 100 random conditions that Spark answers (`python -m"
             " tests.fuzz.refusals --conditions 5000 --spark`). Most of these hold one of:"
         ),
         "",
