@@ -6,7 +6,7 @@ import hypothesis.strategies as st
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 
 import skipstone as ss
 from skipstone.ir import types as ty
@@ -16,6 +16,7 @@ from skipstone.ir.interval import Interval, apply
 from skipstone.ir.rows import evaluate_rows
 from skipstone.ir.session import Session
 from skipstone.ir.values import NO, YES
+from tests.support.effort import LONG
 
 FUNCTIONS = {**approximate.FUNCTIONS, **powers.FUNCTIONS, **angles.FUNCTIONS}
 TWO = ("atan2", "log", *(n for n in powers.FUNCTIONS if n != "log"))
@@ -34,6 +35,7 @@ def interval(low, high):
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
+@settings(max_examples=1000 if LONG else 60)
 @given(BOXES, BOXES)
 @example([-3.0, 0.0, 2.0], [2.0, 2.0, 2.0])
 @example([-math.inf, 1.0, math.inf], [0.0, 1.0, math.inf])

@@ -5,6 +5,7 @@ from contextlib import nullcontext
 import pytest
 
 from skipstone.spark import prune, pruned
+from tests.support.effort import LONG
 from tests.support.spark.automatic import enabled, require_answers, settings
 from tests.support.spark.lakes import DELTA_PACKAGES, ICEBERG_PACKAGES, judged, package_for
 from tests.support.spark.reads import rows_of
@@ -37,9 +38,10 @@ STATEMENTS = [
     ("SELECT * FROM {u} WHERE k > 54", True),
 ]
 MODES = ["static", "dynamic"]
+QUICK = [("static", "true"), ("dynamic", "false")]
 
 
-@pytest.fixture(params=MODES)
+@pytest.fixture
 def copies(spark, request, tmp_path):
     """Make two databases with equal tables; yield their names."""
     names = [f"plain_{request.param}", f"pruned_{request.param}"]
@@ -69,7 +71,11 @@ def run(spark, statement, database):
         return str(e).replace(database, "")[:60]
 
 
-@pytest.mark.parametrize("aqe", ["true", "false"])
+@pytest.mark.parametrize(
+    ("copies", "aqe"),
+    [(mode, aqe) for mode in MODES for aqe in ("true", "false") if LONG or (mode, aqe) in QUICK],
+    indirect=["copies"],
+)
 def test_statements_over_parquet(spark, copies, aqe):
     with settings(spark, {"spark.sql.adaptive.enabled": aqe}):
         for statement, skips in STATEMENTS:

@@ -354,7 +354,7 @@ def test_no_row_is_lost(tmp_path, dtype):
         tables.append(table)
     whole = pa.concat_tables(tables).combine_chunks().to_batches()[0]
     scanned, pruned = ss.scan_parquet(tmp_path), 0
-    for _ in range(1200 if LONG else 60):
+    for _ in range(1200 if LONG else 30):
         where = conditions(r, pool, dtype)
         try:
             true = evaluate_rows(ss.PruningPredicate(where, whole.schema).node, whole)

@@ -68,8 +68,8 @@ def test_rows_are_those_of_local_files(seed, kept_open, tmp_path, monkeypatch):
     files = [str(tmp_path / f"{i}.parquet") for i in range(2)]
     for i, file in enumerate(files):
         pages.write(file, data.slice(i * 1500, 1500), seed)
-    for where in pages.CONDITIONS:
-        for columns in (None, ["u", "q"]):
+    for i, where in enumerate(pages.CONDITIONS):
+        for columns in (None, ["u", "q"]) if LONG else (None if (i + seed) % 2 else ["u", "q"],):
             expected, got = rows(files, where, columns), rows(files, where, columns, REMOTE)
             assert alike(got, expected), where
 
