@@ -14,6 +14,7 @@ import numpy as np
 from skipstone.ir import types as ty
 from skipstone.ir.function import Call, Function
 from skipstone.ir.functions.approximate import (
+    MARGIN,
     Formula,
     IntervalOf,
     above,
@@ -28,6 +29,10 @@ from skipstone.ir.values import NO, Data, Mask
 # Beyond, the number of turns is too uncertain to tell in which quarter an angle lies.
 MAX_ANGLE: Final = 2.0**20
 NEARLY: Final = 2.0**-24  # of a turn: more than the rounding of angles up to MAX_ANGLE
+# Greater angles are reduced by multiples of pi, where libraries lose digits (numpy#23773).
+QUARTER: Final = 0.75
+ABOVE_1: Final = 1 + MARGIN
+MAX_RESULT: Final = 2.0**16  # beyond, the lost digits may change a result's sign
 
 
 def _passes(a: Interval, first: float, period: float) -> Mask:
@@ -52,11 +57,16 @@ def _interval(a: Interval, low: Data, high: Data, gap: Mask = NO) -> Interval:
         low, high: Bounds of the results computed here.
         gap: The angles may lie on both sides of one at which the results are infinite.
     """
-    gap = gap | np.isinf(low) | np.isinf(high)  # statistics do not tell 0.0 from -0.0
+    furthest = np.maximum(np.abs(a.low), np.abs(a.high))
+    with np.errstate(all="ignore"):
+        # Statistics do not tell 0.0 from -0.0, whose results are infinite.
+        far = ~(np.maximum(np.abs(low), np.abs(high)) <= MAX_RESULT)
+        lost = np.where(furthest > QUARTER, furthest.clip(1) * MARGIN, 0.0)
+        # A result v changes by at most 1 + v * v times the angle, for all six functions.
+        low, high = below(low) - lost * (1 + low * low), above(high) + lost * (1 + high * high)
     infinite = np.isinf(a.low) | np.isinf(a.high)
     finite = a.may_hold_value & ~(infinite & a.single)
-    low, high = below(low), above(high)
-    if (any_size := gap | infinite).any():
+    if (any_size := gap | infinite | far).any():
         low, high = np.where(any_size, -np.inf, low), np.where(any_size, np.inf, high)
     nan = a.may_hold_nan | (a.may_hold_value & infinite)
     return Interval(ty.DOUBLE, low, high, NO, finite, a.may_hold_null, nan, a.may_raise)
@@ -74,7 +84,8 @@ def _wave(formula: Formula, top: float) -> IntervalOf:
         (a,) = args
         low, high = _ends(formula, a)
         low = np.where(_passes(a, top + math.pi, math.tau), -1.0, low)
-        return _interval(a, low, np.where(_passes(a, top, math.tau), 1.0, high))
+        found = _interval(a, low, np.where(_passes(a, top, math.tau), 1.0, high))
+        return replace(found, low=found.low.clip(-ABOVE_1), high=found.high.clip(None, ABOVE_1))
 
     return interval
 
