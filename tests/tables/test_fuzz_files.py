@@ -11,7 +11,7 @@ from tests.fuzz import files
 from tests.support.effort import LONG
 from tests.support.tables.mutants import damaged, damaged_json, dumped
 
-CASES = 2000 if LONG else 30
+CASES = 2000 if LONG else 20
 
 #   kind, seed; the failure before it was fixed
 FIXED = [

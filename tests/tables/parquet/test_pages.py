@@ -79,7 +79,7 @@ def test_pages_have_the_rows_of_row_groups(seed, tmp_path, monkeypatch):
             assert seen.by_row_groups == 0, (where, options)
 
 
-@pytest.mark.parametrize("seed", range(200 if LONG else 8))
+@pytest.mark.parametrize("seed", range(200 if LONG else 5))
 def test_damaged_offset_indexes_lose_no_row(seed, tmp_path):
     random = np.random.default_rng(seed)
     path = tmp_path / "t.parquet"
@@ -199,7 +199,7 @@ def test_wrong_column_indexes_before_loops_are_compiled(wrong, tmp_path, monkeyp
         assert rows([file], where, ["k", "u"]).equals(same), where
 
 
-@pytest.mark.parametrize("seed", range(100 if LONG else 6))
+@pytest.mark.parametrize("seed", range(100 if LONG else 4))
 def test_python_finds_pages_where_the_loop_does(seed, tmp_path):
     """Damaged footers are refused by both, or one of them; where both read them, they agree."""
     random, file = np.random.default_rng(seed), tmp_path / "t.parquet"

@@ -121,7 +121,7 @@ def numbered(rows):
     return rows.append_column("row", pa.array(range(len(rows)), pa.int64()))
 
 
-@pytest.mark.parametrize("seed", range(300 if LONG else 12))
+@pytest.mark.parametrize("seed", range(300 if LONG else 6))
 def test_every_matching_row_lies_in_a_range(seed, tmp_path, monkeypatch):
     data = numbered(table(seed))
     files = [str(tmp_path / f"{i}.parquet") for i in range(3)]
@@ -190,7 +190,7 @@ def test_offset_indexes_that_list_other_rows_lose_none(wrong, tmp_path):
 
 
 @pytest.mark.parametrize("field", [OFFSET_INDEX, COLUMN_INDEX], ids=["offset", "column"])
-@pytest.mark.parametrize("seed", range(200 if LONG else 12))
+@pytest.mark.parametrize("seed", range(200 if LONG else 6))
 def test_damaged_page_indexes_raise_no_error(seed, field, tmp_path):
     """Damage of an offset index loses no row; a column index may lie as a footer may."""
     random = np.random.default_rng(seed)
