@@ -5,7 +5,7 @@ PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3.14 python3 p
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
-# Tests also wait for servers and Java: with a worker more than cores, they take a tenth less time.
+# Tests also wait for servers and Java, so one worker more than cores saves a tenth of their time.
 WORKERS := $(shell echo $$(($$(nproc 2>/dev/null || sysctl -n hw.ncpu 2>/dev/null || echo 2) + 1)))
 
 .PHONY: help demo test check format lint types floors lowest spark real unity browser build release-check docs long fuzz mutants bench clean

@@ -22,6 +22,7 @@ from skipstone.ir.functions.approximate import (
     below,
     near,
     numbers,
+    settled,
 )
 from skipstone.ir.interval import Interval, corners
 from skipstone.ir.values import NO, Data, Mask
@@ -29,10 +30,11 @@ from skipstone.ir.values import NO, Data, Mask
 # Beyond, the number of turns is too uncertain to tell in which quarter an angle lies.
 MAX_ANGLE: Final = 2.0**20
 NEARLY: Final = 2.0**-24  # of a turn: more than the rounding of angles up to MAX_ANGLE
-# Greater angles are reduced by multiples of pi, where libraries lose digits (numpy#23773).
+# Greater angles are reduced by multiples of pi first. A library that knows too few digits of pi
+# would change them by some part, for which MARGIN is generous.
 QUARTER: Final = 0.75
 ABOVE_1: Final = 1 + MARGIN
-MAX_RESULT: Final = 2.0**16  # beyond, the lost digits may change a result's sign
+MAX_CHANGE: Final = 2.0**-10  # of a result, in relation to it: beyond, it may pass a gap
 
 
 def _passes(a: Interval, first: float, period: float) -> Mask:
@@ -59,11 +61,14 @@ def _interval(a: Interval, low: Data, high: Data, gap: Mask = NO) -> Interval:
     """
     furthest = np.maximum(np.abs(a.low), np.abs(a.high))
     with np.errstate(all="ignore"):
-        # Statistics do not tell 0.0 from -0.0, whose results are infinite.
-        far = ~(np.maximum(np.abs(low), np.abs(high)) <= MAX_RESULT)
         lost = np.where(furthest > QUARTER, furthest.clip(1) * MARGIN, 0.0)
-        # A result v changes by at most 1 + v * v times the angle, for all six functions.
-        low, high = below(low) - lost * (1 + low * low), above(high) + lost * (1 + high * high)
+        most = np.maximum(np.abs(low), np.abs(high))
+        # Statistics do not tell 0.0 from -0.0, whose results are infinite.
+        far = ~((lost * (1 + most) <= MAX_CHANGE) & np.isfinite(most))
+        # A result v changes by at most 1 + v * v times the angle, for all six functions, and by
+        # the square of that.
+        fall, rise = (np.where(lost > 0, 2 * lost * (1 + v * v), 0.0) for v in (low, high))
+        low, high = below(low) - fall, above(high) + rise
     infinite = np.isinf(a.low) | np.isinf(a.high)
     finite = a.may_hold_value & ~(infinite & a.single)
     if (any_size := gap | infinite | far).any():
@@ -149,11 +154,11 @@ def _is_zero(x: Data) -> Mask:
 
 
 FUNCTIONS: Final = {
-    "sin": near(np.sin, _wave(np.sin, math.pi / 2), numbers(1), _is_zero),
-    "cos": near(np.cos, _wave(np.cos, 0.0), numbers(1), _is_zero),
-    "tan": near(np.tan, _slope(np.tan, math.pi / 2), numbers(1), _is_zero),
+    "sin": near(settled(np.sin, {0: 0}), _wave(np.sin, math.pi / 2), numbers(1), _is_zero),
+    "cos": near(settled(np.cos, {0: 1}), _wave(np.cos, 0.0), numbers(1), _is_zero),
+    "tan": near(settled(np.tan, {0: 0}), _slope(np.tan, math.pi / 2), numbers(1), _is_zero),
     "cot": near(_cotangent, _slope(_cotangent, 0.0), numbers(1)),
-    "sec": near(_secant, _arch(_secant, 0.0), numbers(1), _is_zero),
+    "sec": near(settled(_secant, {0: 1}), _arch(_secant, 0.0), numbers(1), _is_zero),
     "csc": near(_cosecant, _arch(_cosecant, math.pi / 2), numbers(1)),
     "atan2": near(_arc, _arc_interval, numbers(2)),
 }

@@ -15,14 +15,15 @@ import numpy as np
 from skipstone.ir import types as ty
 from skipstone.ir.function import Call, Function
 from skipstone.ir.functions.approximate import FUNCTIONS as CURVES
-from skipstone.ir.functions.approximate import above, below, near, numbers
+from skipstone.ir.functions.approximate import above, below, near, numbers, settled
 from skipstone.ir.interval import Interval, corners, unknown
 from skipstone.ir.values import NO, Data, Mask
 
 
 def _logarithm(*args: Data) -> Data:
     """Return natural logarithms, or those to a base: the quotient of two natural ones."""
-    return np.asarray(np.log(args[-1]) if len(args) == 1 else np.log(args[1]) / np.log(args[0]))
+    ln = settled(np.log, {1.0: 0.0})
+    return np.asarray(ln(args[-1]) if len(args) == 1 else ln(args[1]) / ln(args[0]))
 
 
 def _is_certain(*args: Data) -> Mask:
@@ -58,13 +59,21 @@ def _power(a: Data, b: Data) -> Data:
     if b.size == 1 and b[0] == 2:
         return a * a  # 20 times as fast
     undefined = np.isnan(b) | (np.isinf(b) & (np.abs(a) == 1))
-    return np.where(undefined, np.nan, np.power(a, b))
+    out = np.where(undefined, np.nan, np.power(a, b))
+    return np.where(_is_whole(a, b, out), np.rint(out), out)
+
+
+def _is_whole(a: Data, b: Data, power: Data) -> Mask:
+    """Return True where a power is a whole number, which Java returns exactly.
+
+    If it is greater, NumPy may be off by more than a half.
+    """
+    whole = (a == np.trunc(a)) & (b == np.trunc(b)) & (b >= 0)
+    return np.asarray(whole & (np.abs(power) < 2.0**48), np.bool_)
 
 
 def _is_whole_power(a: Data, b: Data) -> Mask:
-    """Return True where a power is a whole number that a DOUBLE holds."""
-    whole = (a == np.trunc(a)) & (b == np.trunc(b)) & (b >= 0)
-    return np.asarray(whole & (np.abs(np.power(a, b)) < 2.0**53), np.bool_)
+    return _is_whole(a, b, _power(a, b))
 
 
 def _power_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
@@ -77,18 +86,26 @@ def _power_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
     found = corners(call, power, args)
     p = b.low
     whole = b.single & ~b.may_hold_nan & np.isfinite(p) & (p == np.trunc(p)) & (p >= 0)
-    known = np.asarray((a.low >= 0) | whole | ~a.may_hold_value, np.bool_)
+    # Statistics do not tell 0.0 from -0.0, some of whose negative powers are below 0.
+    above_0 = (a.low > 0) | ((a.low == 0) & (b.low >= 0))
+    known = np.asarray(above_0 | whole | ~a.may_hold_value, np.bool_)
+    to_0 = b.may_hold_value & (b.low <= 0) & (b.high >= 0)  # also a power of NaN: 1
+    nan_to_0 = np.asarray(a.may_hold_nan & to_0, np.bool_)
     with np.errstate(all="ignore"):
         across = (a.low < 0) & (a.high > 0) & (np.fmod(p, 2) == 0) & (p > 0)
     of_one = (a.low <= 1) & (a.high >= 1) & (np.isinf(b.low) | np.isinf(b.high))
     anything = unknown(ty.DOUBLE)
     low = np.where(across, np.minimum(found.low, 0.0), found.low)
+    low, high = (
+        np.where(nan_to_0, np.where(found.may_hold_value, f(v, 1.0), 1.0), v)
+        for f, v in ((np.minimum, low), (np.maximum, found.high))
+    )
     value = a.may_hold_value & b.may_hold_value
     return replace(
         found,
         low=np.where(known, below(low), anything.low),
-        high=np.where(known, above(found.high), anything.high),
-        may_hold_value=found.may_hold_value | (value & ~known),
+        high=np.where(known, above(high), anything.high),
+        may_hold_value=found.may_hold_value | (value & ~known) | nan_to_0,
         may_hold_nan=found.may_hold_nan | (value & (~known | of_one)),
     )
 
