@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -19,7 +18,9 @@ from skipstone.ir.values import (
     Data,
     Mask,
     Values,
+    both,
     constant,
+    either,
     filler,
     numpy_type_of,
     text_array,
@@ -68,15 +69,13 @@ class Interval:
     @property
     def may_hold_any(self) -> Mask:
         """Some row may hold a value or NaN."""
-        return self.may_hold_value | self.may_hold_nan
+        return either(self.may_hold_value, self.may_hold_nan)
 
     @property
     def single(self) -> Mask:
         """At most one value occurs, NULL and NaN aside."""
-        return np.asarray(
-            ~self.may_hold_value
-            | (np.asarray(self.low == self.high, np.bool_) & ~self.unbounded_above)
-        )
+        equal = np.asarray(self.low == self.high, np.bool_)
+        return either(~self.may_hold_value, both(equal, ~self.unbounded_above))
 
     def with_bounds(
         self, dtype: DType, low: Data, high: Data, unbounded_above: Mask = NO
@@ -115,10 +114,11 @@ def point(value: object, dtype: DType) -> Interval:
 
 def exactly(v: Values) -> Interval:
     """Return the intervals of rows as containers, each of which holds the row's value alone."""
-    data, nan = _with_fillers(v, v.valid & ~v.may_raise), NO
+    data, nan = _with_fillers(v, both(v.valid, ~v.may_raise)), NO
     if v.dtype.kind is Kind.FLOAT:
         nan = np.isnan(data)
-    return Interval(v.dtype, data, data, NO, v.valid & ~nan, ~v.valid, v.valid & nan, v.may_raise)
+    value, nan = both(v.valid, ~nan), both(v.valid, nan)
+    return Interval(v.dtype, data, data, NO, value, ~v.valid, nan, v.may_raise)
 
 
 def _around(values: tuple[Any, ...], dtype: DType) -> Interval:
@@ -157,7 +157,7 @@ def may_share(a: Interval, b: Interval) -> Mask:
 
 def may_be_true(where: Mask, args: tuple[Interval, ...]) -> Interval:
     """Return the interval of a condition that is FALSE or NULL in rows outside a mask."""
-    may_raise = functools.reduce(np.logical_or, (a.may_raise for a in args), NO)
+    may_raise = either(NO, *(a.may_raise for a in args))
     low = np.zeros(1, np.int64)
     return Interval(BOOL, low, where.astype(np.int64), NO, YES, YES, NO, may_raise)
 
@@ -193,9 +193,7 @@ def apply(call: Call, f: Function, args: tuple[Interval, ...]) -> Interval:
         return f.interval(call, args)
     if f.monotone and not any(a.unbounded_above.any() for a in args):
         return corners(call, f, args)
-    fits = functools.reduce(
-        np.logical_and, (~a.unbounded_above if f.monotone else a.single for a in args), YES
-    )
+    fits = both(YES, *(~a.unbounded_above if f.monotone else a.single for a in args))
     return corners_where(fits, call, f, args)
 
 
@@ -230,14 +228,11 @@ def _strict_flags(args: tuple[Interval, ...]) -> tuple[Mask, Mask, Mask]:
     Returns:
         Three masks: all arguments may hold values, some may be NULL, some may be unknown.
     """
-    has_value, nulls, may_raise = YES, NO, NO
-    for a in args:
-        has_value, nulls, may_raise = (
-            has_value & a.may_hold_any,
-            nulls | a.may_hold_null,
-            may_raise | a.may_raise,
-        )
-    return has_value, nulls, may_raise
+    return (
+        both(YES, *(a.may_hold_any for a in args)),
+        either(NO, *(a.may_hold_null for a in args)),
+        either(NO, *(a.may_raise for a in args)),
+    )
 
 
 def opaque(call: Call, f: Function, args: tuple[Interval, ...]) -> Interval:
@@ -264,48 +259,51 @@ def corners(call: Call, f: Function, args: tuple[Interval, ...]) -> Interval:
     has_value, nulls, may_raise = _strict_flags(args)
     policy = f.policy(call)
     saturates = f.saturates and policy != "keep"
-    single = functools.reduce(np.logical_and, (a.single for a in args), YES)
+    single = both(YES, *(a.single for a in args))
     included = YES if saturates else single if policy == "keep" else NO
     n = max(1, *map(len, args))
     low, high = (np.broadcast_to(end(call.dtype, high=h), n) for h in (True, False))
     seen = bad_seen = nan_seen = unbounded = good = np.zeros(n, np.bool_)
     for combination in itertools.product(*map(_candidates, args)):
-        use = functools.reduce(np.logical_and, (c[1] for c in combination), YES)
+        use = both(np.ones(n, np.bool_), *(c[1] for c in combination))
         if not use.any():
             continue
         data, bad, not_known = evaluate_points(call, f, [c[0] for c in combination])
-        may_raise = may_raise | (use & not_known)
-        nan = np.isnan(data) if call.dtype.kind is Kind.FLOAT else NO
-        nan_seen = nan_seen | (use & nan & ~bad)
-        if not any(c[2] for c in combination):
-            unbounded = unbounded | (use & nan)
-        bad_seen, good = bad_seen | (use & bad), good | (use & ~bad)
-        use = use & ~nan & (~bad | included)
+        may_raise = either(may_raise, both(use, not_known))
+        if call.dtype.kind is Kind.FLOAT and (nan := np.isnan(data)).any():
+            nan_seen = either(nan_seen, both(use, nan, ~bad))
+            if not any(c[2] for c in combination):
+                unbounded = either(unbounded, both(use, nan))
+            bad_or_nan = either(nan, both(bad, ~included))
+        else:
+            bad_or_nan = both(bad, ~included)
+        bad_seen, good = either(bad_seen, both(use, bad)), either(good, both(use, ~bad))
+        use = both(use, ~bad_or_nan)
         if use.all() and not seen.any():
             low = high = np.broadcast_to(data, n) if len(data) == 1 else data
+        elif use.all() and seen.all() and data.dtype != object:
+            low, high = np.minimum(low, data), np.maximum(high, data)
         else:
-            lower, higher = use & (~seen | less(data, low)), use & (~seen | less(high, data))
+            lower = both(use, either(~seen, less(data, low)))
+            higher = both(use, either(~seen, less(high, data)))
             low, high = np.where(lower, data, low), np.where(higher, data, high)
-        seen = seen | use
+        seen = either(seen, use)
     # No good value lies between bad ends that saturate alike, nor in a box of one point.
-    empty = (
-        bad_seen
-        & ~good
-        & (policy != "keep")
-        & (single | (saturates & np.asarray(low == high, np.bool_)))
-    )
+    alike = both(YES & saturates, np.asarray(low == high, np.bool_))
+    empty = both(YES & (policy != "keep"), bad_seen, ~good, either(single, alike))
     if not saturates:
-        unbounded = unbounded | bad_seen
-    unbounded = unbounded & ~empty & ~single
-    may_hold_value = has_value & (seen | unbounded) & ~empty
+        unbounded = either(unbounded, bad_seen)
+    unbounded = both(unbounded, ~empty, ~single)
+    may_hold_value = both(has_value, either(seen, unbounded), ~empty)
     if unbounded.any():
         low = np.where(unbounded, end(call.dtype, high=False), low)
         high = np.where(unbounded, end(call.dtype, high=True), high)
-    floating = call.dtype.kind is Kind.FLOAT
+    floating = YES & (call.dtype.kind is Kind.FLOAT)
     above = unbounded if call.dtype.kind in TEXT else NO
-    nulls = nulls | (bad_seen & has_value) if policy == "null" else nulls
-    may_raise = may_raise | (bad_seen & has_value) if policy in ("raise", "unknown") else may_raise
-    nans = has_value & (nan_seen | (unbounded & floating))
+    outside = both(bad_seen, has_value)
+    nulls = either(nulls, outside) if policy == "null" else nulls
+    may_raise = either(may_raise, outside) if policy in ("raise", "unknown") else may_raise
+    nans = both(has_value, either(nan_seen, both(unbounded, floating)))
     return Interval(call.dtype, low, high, above, may_hold_value, nulls, nans, may_raise)
 
 
@@ -350,10 +348,8 @@ def evaluate_rows(call: Call, f: Function, args: tuple[Values, ...]) -> Values:
     """Evaluate a function on rows."""
     if f.rows is not None:
         return f.rows(call, args)
-    valid, may_raise = YES, NO
-    for a in args:
-        valid, may_raise = valid & a.valid, may_raise | a.may_raise
-    use = valid & ~may_raise
+    valid, may_raise = both(YES, *(a.valid for a in args)), either(NO, *(a.may_raise for a in args))
+    use = both(valid, ~may_raise)
     found = None
     if f.column is not None and max(map(len, args)) > 1:
         found = f.column(call, *map(_argument, args))
@@ -367,11 +363,11 @@ def evaluate_rows(call: Call, f: Function, args: tuple[Values, ...]) -> Values:
     if not bad.any():
         return Values(call.dtype, data, valid, may_raise)
     policy = f.policy(call)
-    bad, may_raise = bad & use & ~not_known, may_raise | (not_known & use)
+    bad, may_raise = both(bad, use, ~not_known), either(may_raise, both(not_known, use))
     if policy == "null":
-        valid = valid & ~bad
+        valid = both(valid, ~bad)
     elif policy in ("raise", "unknown"):
-        may_raise = may_raise | bad
+        may_raise = either(may_raise, bad)
     return Values(call.dtype, data, valid, may_raise)
 
 

@@ -17,10 +17,11 @@ from skipstone.ir import compute as pc
 from skipstone.ir import types as ty
 from skipstone.ir.arrow import arrow_of, booleans_of, plain
 from skipstone.ir.errors import UnsupportedForm
+from skipstone.ir.evaluation.bounded import is_bounded, judge_bounded
 from skipstone.ir.evaluation.leaves import fits_array, fits_data
 from skipstone.ir.evaluation.parts import Truth as Truth
 from skipstone.ir.evaluation.parts import by_values, in_parts
-from skipstone.ir.functions.build import TRUTH, call_of, evaluate, function_of
+from skipstone.ir.functions.build import TRUTH, call_of, evaluate
 from skipstone.ir.like import pattern_of
 from skipstone.ir.node import TERMS, Node, Op, Path, Reason, columns_of, show_path
 from skipstone.ir.types import TEXT, DType, Kind, from_arrow
@@ -155,8 +156,7 @@ def _judge_call(n: Node, batch: pa.RecordBatch) -> Truth:
     Bounds come first if a function's last digits are not known; they decide nearly all rows.
     """
     ways: list[Callable[[Node, pa.RecordBatch], Truth]] = [_judge_values, _judge_bounds]
-    calls = [function_of(call_of(a).name) for a in n.walk() if a.op is Op.CALL]
-    if any(function is not None and function.bounded for function in calls):
+    if is_bounded(n):
         ways.reverse()
     truth = ways[0](n, batch)
     where = truth.may_raise
@@ -180,8 +180,6 @@ def _judge_call(n: Node, batch: pa.RecordBatch) -> Truth:
 
 def _judge_bounds(n: Node, batch: pa.RecordBatch) -> Truth:
     """Judge each row by a test of a call's values, as far as these are bounded."""
-    from skipstone.ir.evaluation.bounded import judge_bounded
-
     return judge_bounded(n, batch.num_rows, lambda a: values_of(a, batch, {}))
 
 

@@ -72,6 +72,35 @@ NO: Mask = np.zeros(1, np.bool_)
 YES: Mask = np.ones(1, np.bool_)
 
 
+def both(*masks: Mask) -> Mask:
+    """Return where all masks are set; those of shape (1,) hold for all entries.
+
+    NumPy takes 30 times as long to broadcast one of shape (1,).
+    """
+    shared, own = YES[0], None
+    for m in masks:
+        if len(m) == 1:
+            shared = shared & m[0]
+        else:
+            own = m if own is None else own & m
+    if own is None:
+        return YES if shared else NO
+    return own if shared else np.zeros(len(own), np.bool_)
+
+
+def either(*masks: Mask) -> Mask:
+    """Return where some mask is set; see `both`."""
+    shared, own = NO[0], None
+    for m in masks:
+        if len(m) == 1:
+            shared = shared | m[0]
+        else:
+            own = m if own is None else own | m
+    if own is None:
+        return YES if shared else NO
+    return np.ones(len(own), np.bool_) if shared else own
+
+
 def numpy_type_of(dtype: DType) -> np.dtype[Any]:
     """Return the NumPy type of axis values."""
     if dtype.kind is Kind.FLOAT:

@@ -54,6 +54,13 @@ CONDITIONS: Final = {
     "timestamp as date": ("CAST(moment AS DATE) = DATE '1996-02-29'", ""),
     "modulo": ("k % 7 = 3", ""),
     "integers": ("k * 3 + quantity > 1000000 OR k % 2 = 1", ""),
+    "exponential": ("exp(x) < 1.5", ""),
+    "logarithm": ("ln(lat) > 3.95", ""),
+    "power": ("pow(x, 3) > 0.5", ""),
+    "distance": (
+        "2 * 6371 * asin(sqrt(pow(sin(radians(lat - 52.37) / 2), 2) + cos(radians(lat))"
+        " * cos(radians(52.37)) * pow(sin(radians(lon - 4.9) / 2), 2))) < 10", "",
+    ),
     "upper, substr": ("upper(substr(code, 1, 3)) = 'C04'", ""),
     "concat, length": ("length(concat(code, comment)) > 52", ""),
     "lower, LIKE": ("lower(comment) LIKE '%special%'", ""),
@@ -78,6 +85,8 @@ def table(rows: int) -> pa.Table:
             "maybe": pa.array(r.integers(1, 51, rows, np.int32), mask=r.random(rows) < 0.1),
             "k": pa.array(r.integers(0, 6_000_000, rows)),
             "x": pa.array(r.random(rows)),
+            "lat": pa.array(r.uniform(50, 54, rows)),
+            "lon": pa.array(r.uniform(0, 6, rows)),
             "day": pa.array(days.astype(np.int32)).cast(pa.date32()),
             "shipped": pa.array(
                 (days + r.integers(1, 122, rows)).astype(np.int32), mask=r.random(rows) < 0.02

@@ -16,7 +16,7 @@ from skipstone.ir.functions.build import TRUTH, call_of, function_of
 from skipstone.ir.interval import Interval, apply, exactly
 from skipstone.ir.node import Node, Op
 from skipstone.ir.types import TEXT
-from skipstone.ir.values import NO, Mask, Values
+from skipstone.ir.values import NO, Mask, Values, both, either
 
 # Returns the values of a scalar on some rows.
 Evaluate = Callable[[Node], Values]
@@ -33,19 +33,26 @@ def judge_bounded(n: Node, rows: int, evaluate: Evaluate) -> Truth:
     v = bounds_of(n.args[0], evaluate)
     true, false = _tested(n, v)
     null = v.may_hold_null if n.op is not Op.IS_NULL else NO
-    certain = ~v.may_raise & (true ^ false ^ null) & ~(true & false & null)
+    certain = both(~v.may_raise, ~both(true, false), ~both(true, null), ~both(false, null))
+    certain = both(certain, either(true, false, null))
     true, false, certain = (np.array(np.broadcast_to(m, rows)) for m in (true, false, certain))
     return Truth(true & certain, false & certain, ~certain)
+
+
+def is_bounded(n: Node) -> bool:
+    """Return True if the last digits of a function's results within a node are not known."""
+    calls = (function_of(call_of(a).name) for a in n.walk() if a.op is Op.CALL)
+    return any(function is not None and function.bounded for function in calls)
 
 
 def bounds_of(n: Node, evaluate: Evaluate) -> Interval:
     """Return the intervals of a scalar in rows; rows whose value is known hold it alone."""
     nested = any(a.dtype is not None and (a.dtype.nested or a.dtype.record) for a in n.args)
-    if n.op is not Op.CALL or call_of(n).name == TRUTH or nested:
+    function = function_of(call_of(n).name) if n.op is Op.CALL and not nested else None
+    if function is None or call_of(n).name == TRUTH:
         return exactly(evaluate(n))
-    function = function_of(call_of(n).name)
-    if function is None:
-        return exactly(evaluate(n))
+    if not is_bounded(n) and not (values := evaluate(n)).may_raise.any():
+        return exactly(values)
     with np.errstate(all="ignore"):
         return apply(call_of(n), function, tuple(bounds_of(a, evaluate) for a in n.args))
 
@@ -71,6 +78,7 @@ def _tested(n: Node, v: Interval) -> tuple[Mask, Mask]:
         _, least, most = n.args
         some = np.asarray((v.low <= most.value) & (v.high >= least.value), np.bool_)
     if not nan.any():
-        return value & some, value & ~every
+        return both(value, some), both(value, ~every)
     of_nan = fits_data(n, np.full(1, np.nan, v.low.dtype))
-    return (value & some) | (nan & of_nan), (value & ~every) | (nan & ~of_nan)
+    true = either(both(value, some), both(nan, of_nan))
+    return true, either(both(value, ~every), both(nan, ~of_nan))

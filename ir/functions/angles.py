@@ -25,7 +25,7 @@ from skipstone.ir.functions.approximate import (
     settled,
 )
 from skipstone.ir.interval import Interval, corners
-from skipstone.ir.values import NO, Data, Mask
+from skipstone.ir.values import NO, Data, Mask, both, either
 
 # Beyond, the number of turns is too uncertain to tell in which quarter an angle lies.
 MAX_ANGLE: Final = 2.0**20
@@ -59,22 +59,30 @@ def _interval(a: Interval, low: Data, high: Data, gap: Mask = NO) -> Interval:
         low, high: Bounds of the results computed here.
         gap: The angles may lie on both sides of one at which the results are infinite.
     """
-    furthest = np.maximum(np.abs(a.low), np.abs(a.high))
+    furthest, most = _furthest(a.low, a.high), _furthest(low, high)
     with np.errstate(all="ignore"):
         lost = np.where(furthest > QUARTER, furthest.clip(1) * MARGIN, 0.0)
-        most = np.maximum(np.abs(low), np.abs(high))
         # Statistics do not tell 0.0 from -0.0, whose results are infinite.
         far = ~((lost * (1 + most) <= MAX_CHANGE) & np.isfinite(most))
         # A result v changes by at most 1 + v * v times the angle, for all six functions, and by
         # the square of that.
-        fall, rise = (np.where(lost > 0, 2 * lost * (1 + v * v), 0.0) for v in (low, high))
-        low, high = below(low) - fall, above(high) + rise
+        if (moves := lost > 0).any():
+            fall = np.where(moves, 2 * lost * (1 + low * low), 0.0)
+            rise = fall if low is high else np.where(moves, 2 * lost * (1 + high * high), 0.0)
+            low, high = below(low) - fall, above(high) + rise
+        else:
+            low, high = below(low), above(high)
     infinite = np.isinf(a.low) | np.isinf(a.high)
-    finite = a.may_hold_value & ~(infinite & a.single)
-    if (any_size := gap | infinite | far).any():
+    finite = both(a.may_hold_value, ~both(infinite, a.single))
+    if (any_size := either(gap, infinite, far)).any():
         low, high = np.where(any_size, -np.inf, low), np.where(any_size, np.inf, high)
-    nan = a.may_hold_nan | (a.may_hold_value & infinite)
+    nan = either(a.may_hold_nan, both(a.may_hold_value, infinite))
     return Interval(ty.DOUBLE, low, high, NO, finite, a.may_hold_null, nan, a.may_raise)
+
+
+def _furthest(low: Data, high: Data) -> Data:
+    """Return the greatest distances from 0."""
+    return np.abs(low) if low is high else np.maximum(np.abs(low), np.abs(high))
 
 
 def _ends(formula: Formula, a: Interval) -> tuple[Data, Data]:

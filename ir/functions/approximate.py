@@ -22,7 +22,7 @@ from skipstone.ir.functions.arithmetic import number
 from skipstone.ir.interval import Interval
 from skipstone.ir.node import Node
 from skipstone.ir.session import Session
-from skipstone.ir.values import NO, Data, Mask
+from skipstone.ir.values import NO, Data, Mask, both, either
 
 # The part of a result by which Spark's may differ: 4,096 units in the last place.
 MARGIN: Final = 2.0**-40
@@ -144,15 +144,15 @@ def _curve(
 
     def interval(call: Call, args: tuple[Interval, ...]) -> Interval:
         (a,) = args
-        outside = a.may_hold_value & (is_outside(a.low) | is_outside(a.high))
-        inside = a.may_hold_value & (a.low <= greatest) & (a.high >= least)
+        outside = both(a.may_hold_value, is_outside(a.low) | is_outside(a.high))
+        inside = both(a.may_hold_value, a.low <= greatest, a.high >= least)
         ends = at_ends(lambda x: formula(np.clip(x, least, greatest)), a)
         low, high = ends[::-1] if falls else ends
         low, high = below(low), above(high)
         nulls, nans = (NO, outside) if not null else (outside, NO)
         return Interval(
-            ty.DOUBLE, low, high, NO, inside, a.may_hold_null | nulls, a.may_hold_nan | nans,
-            a.may_raise,
+            ty.DOUBLE, low, high, NO, inside, either(a.may_hold_null, nulls),
+            either(a.may_hold_nan, nans), a.may_raise,
         )  # fmt: skip
 
     return near(

@@ -17,7 +17,7 @@ from skipstone.ir.interval import Interval, corners
 from skipstone.ir.node import Node, Op
 from skipstone.ir.session import CannotJudge, Session
 from skipstone.ir.types import DType, Kind
-from skipstone.ir.values import NO, Data, Mask, numpy_type_of
+from skipstone.ir.values import NO, Data, Mask, both, either, numpy_type_of
 
 NUMERIC: Final = (Kind.INT, Kind.FLOAT, Kind.DECIMAL)
 
@@ -236,12 +236,12 @@ def _product_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
     if call.dtype.kind is not Kind.FLOAT:
         return interval
     a, b = args
-    undefined = (
-        a.may_hold_value
-        & b.may_hold_value
-        & ((_holds_zero(a) & _holds_infinity(b)) | (_holds_zero(b) & _holds_infinity(a)))
+    undefined = both(
+        a.may_hold_value,
+        b.may_hold_value,
+        either(both(_holds_zero(a), _holds_infinity(b)), both(_holds_zero(b), _holds_infinity(a))),
     )
-    return replace(interval, may_hold_nan=interval.may_hold_nan | undefined)
+    return replace(interval, may_hold_nan=either(interval.may_hold_nan, undefined))
 
 
 def _holds_zero(a: Interval) -> Mask:

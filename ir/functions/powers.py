@@ -17,7 +17,7 @@ from skipstone.ir.function import Call, Function
 from skipstone.ir.functions.approximate import FUNCTIONS as CURVES
 from skipstone.ir.functions.approximate import above, below, near, numbers, settled
 from skipstone.ir.interval import Interval, corners, unknown
-from skipstone.ir.values import NO, Data, Mask
+from skipstone.ir.values import NO, Data, Mask, both, either
 
 
 def _logarithm(*args: Data) -> Data:
@@ -85,28 +85,33 @@ def _power_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
     power = Function(numbers(2), lambda call, x, y: _power(x, y), monotone=True)
     found = corners(call, power, args)
     p = b.low
-    whole = b.single & ~b.may_hold_nan & np.isfinite(p) & (p == np.trunc(p)) & (p >= 0)
+    whole = both(b.single, ~b.may_hold_nan, np.isfinite(p), p == np.trunc(p), p >= 0)
     # Statistics do not tell 0.0 from -0.0, some of whose negative powers are below 0.
-    above_0 = (a.low > 0) | ((a.low == 0) & (b.low >= 0))
-    known = np.asarray(above_0 | whole | ~a.may_hold_value, np.bool_)
-    to_0 = b.may_hold_value & (b.low <= 0) & (b.high >= 0)  # also a power of NaN: 1
-    nan_to_0 = np.asarray(a.may_hold_nan & to_0, np.bool_)
+    above_0 = either(a.low > 0, both(a.low == 0, b.low >= 0))
+    known = either(above_0, whole, ~a.may_hold_value)
+    # Also a power of NaN: 1.
+    nan_to_0 = both(a.may_hold_nan, b.may_hold_value, b.low <= 0, b.high >= 0)
     with np.errstate(all="ignore"):
-        across = (a.low < 0) & (a.high > 0) & (np.fmod(p, 2) == 0) & (p > 0)
-    of_one = (a.low <= 1) & (a.high >= 1) & (np.isinf(b.low) | np.isinf(b.high))
-    anything = unknown(ty.DOUBLE)
-    low = np.where(across, np.minimum(found.low, 0.0), found.low)
-    low, high = (
-        np.where(nan_to_0, np.where(found.may_hold_value, f(v, 1.0), 1.0), v)
-        for f, v in ((np.minimum, low), (np.maximum, found.high))
-    )
-    value = a.may_hold_value & b.may_hold_value
+        across = both(a.low < 0, a.high > 0, np.fmod(p, 2) == 0, p > 0)
+    of_one = both(a.low <= 1, a.high >= 1, np.isinf(b.low) | np.isinf(b.high))
+    low, high = found.low, found.high
+    if across.any():
+        low = np.where(across, np.minimum(low, 0.0), low)
+    if nan_to_0.any():
+        low, high = (
+            np.where(nan_to_0, np.where(found.may_hold_value, f(v, 1.0), 1.0), v)
+            for f, v in ((np.minimum, low), (np.maximum, high))
+        )
+    low, high = below(low), above(high)
+    if not known.all():
+        low, high = np.where(known, low, -math.inf), np.where(known, high, math.inf)
+    value = both(a.may_hold_value, b.may_hold_value)
     return replace(
         found,
-        low=np.where(known, below(low), anything.low),
-        high=np.where(known, above(high), anything.high),
-        may_hold_value=found.may_hold_value | (value & ~known) | nan_to_0,
-        may_hold_nan=found.may_hold_nan | (value & (~known | of_one)),
+        low=low,
+        high=high,
+        may_hold_value=either(found.may_hold_value, both(value, ~known), nan_to_0),
+        may_hold_nan=either(found.may_hold_nan, both(value, either(~known, of_one))),
     )
 
 
