@@ -17,7 +17,6 @@ from skipstone.ir import compute as pc
 from skipstone.ir import types as ty
 from skipstone.ir.arrow import arrow_of, booleans_of, plain
 from skipstone.ir.errors import UnsupportedForm
-from skipstone.ir.evaluation.bounded import is_bounded, judge_bounded
 from skipstone.ir.evaluation.leaves import fits_array, fits_data
 from skipstone.ir.evaluation.parts import Truth as Truth
 from skipstone.ir.evaluation.parts import by_values, in_parts
@@ -155,6 +154,8 @@ def _judge_call(n: Node, batch: pa.RecordBatch) -> Truth:
 
     Bounds come first if a function's last digits are not known; they decide nearly all rows.
     """
+    from skipstone.ir.evaluation.bounded import is_bounded
+
     ways: list[Callable[[Node, pa.RecordBatch], Truth]] = [_judge_values, _judge_bounds]
     if is_bounded(n):
         ways.reverse()
@@ -180,6 +181,8 @@ def _judge_call(n: Node, batch: pa.RecordBatch) -> Truth:
 
 def _judge_bounds(n: Node, batch: pa.RecordBatch) -> Truth:
     """Judge each row by a test of a call's values, as far as these are bounded."""
+    from skipstone.ir.evaluation.bounded import judge_bounded
+
     return judge_bounded(n, batch.num_rows, lambda a: values_of(a, batch, {}))
 
 

@@ -1,10 +1,13 @@
 """Rows in parts: many rows are judged as each row is alone."""
 
+import functools
 import random
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import skipstone as ss
 from skipstone.bindings.predicates.sql import parse
@@ -14,6 +17,7 @@ from skipstone.ir.evaluation import parts
 from skipstone.ir.node import Op
 from skipstone.ir.rows import judge, values_of
 from skipstone.ir.types import leaves_of
+from skipstone.ir.values import NO, YES, both, either
 from tests.support.predicates.expressions import Scalars
 from tests.support.predicates.inside import SESSIONS, in_one
 from tests.support.rows.neighbours import FIELDS, FOREIGN, table
@@ -101,3 +105,18 @@ def _at(values, i):
         a[i if len(a) > 1 else 0] for a in (values.data, values.valid, values.may_raise)
     )
     return "may raise" if may_raise else repr(data) if valid else "NULL"
+
+
+@given(st.integers(0, 3), st.lists(st.tuples(st.booleans(), st.integers(0, 7)), max_size=4))
+def test_masks_are_combined_as_by_numpy(n, each):
+    """Masks have shape (n,), or (1,) for all entries."""
+    masks = [YES] + [
+        YES & bool(bits & 1) if alike else np.array([bool(bits >> i & 1) for i in range(n)], bool)
+        for alike, bits in each
+    ]
+    for combine, reduce in ((both, np.logical_and), (either, np.logical_or)):
+        own = masks if combine is both else [NO, *masks[1:]]
+        expected = functools.reduce(reduce, own)
+        found = combine(*own)
+        assert found.tolist() == expected.tolist()
+        assert found.dtype == bool

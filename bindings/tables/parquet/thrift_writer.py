@@ -8,6 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final, TypeAlias
 
+import numpy as np
+import numpy.typing as npt
+
 from skipstone.bindings.tables.parquet.thrift import (
     BINARY,
     BOOL_FALSE,
@@ -24,6 +27,7 @@ Value: TypeAlias = (
     "tuple[int, int | bool | bytes | Mapping[int, Value] | tuple[int, Sequence[object]]]"
 )
 Fields: TypeAlias = Mapping[int, Value]
+MANY: Final = 32  # for fewer numbers, NumPy takes longer than Python
 ONE_BYTE: Final = tuple(bytes((i,)) for i in range(128))
 
 
@@ -113,6 +117,19 @@ def list_head(kind: int, count: int) -> bytes:
 def zigzag(value: int) -> bytes:
     """Return a number without its head."""
     return _varint(value << 1 ^ value >> 63)
+
+
+def zigzags(values: npt.NDArray[np.int64]) -> list[bytes]:
+    """Return numbers without their heads."""
+    if len(values) < MANY:
+        return [zigzag(value) for value in values.tolist()]
+    rest = (values << 1 ^ values >> 63).view(np.uint64)
+    width = max(-(-int(rest.max()).bit_length() // 7), 1)
+    digits = rest[:, None] >> np.arange(0, 7 * width, 7, dtype=np.uint64)
+    more = digits > 127
+    data = np.where(more, digits & 127 | 128, digits).astype(np.uint8).tobytes()
+    lengths = (more.sum(axis=1) + 1).tolist()
+    return [data[i : i + n] for i, n in zip(range(0, len(data), width), lengths, strict=True)]
 
 
 def _varint(value: int) -> bytes:

@@ -1,11 +1,14 @@
-"""The reader of the compact protocol: malformed bytes raise ThriftError, and nothing else."""
+"""The compact protocol: malformed bytes raise ThriftError and nothing else; numbers written."""
 
 import random
 import struct
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from skipstone.bindings.tables.parquet.thrift import (
     MAX_EXACT,
@@ -15,6 +18,7 @@ from skipstone.bindings.tables.parquet.thrift import (
     column_chunks,
     read_struct,
 )
+from skipstone.bindings.tables.parquet.thrift_writer import zigzag, zigzags
 
 
 @pytest.fixture(scope="module")
@@ -56,3 +60,8 @@ def test_mutated_footers(footer):
 def test_bombs(data):
     with pytest.raises(ThriftError):
         read_struct(data)
+
+
+@given(st.lists(st.integers(-(2**63), 2**63 - 1), max_size=80))
+def test_many_numbers_are_written_as_each_alone(values):
+    assert zigzags(np.array(values, np.int64)) == [zigzag(v) for v in values]

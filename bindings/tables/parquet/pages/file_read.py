@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import pyarrow as pa
 
 from skipstone.bindings.tables.parquet.footer import ParsedFooter
-from skipstone.bindings.tables.parquet.pages.chunk_pages import Chunk
+from skipstone.bindings.tables.parquet.pages.chunk import Chunk
 from skipstone.bindings.tables.parquet.pages.leaf_types import LeafType
-from skipstone.bindings.tables.parquet.pages.page_choice import RowGroup
+from skipstone.bindings.tables.parquet.pages.page_choice import RowGroup, is_one_page
 from skipstone.bindings.tables.parquet.pages.ranges import Ranges
 from skipstone.bindings.tables.row_ranges import RowRanges
 
@@ -103,13 +103,14 @@ def row_groups_of(
     firsts = None if file.deleted is None else list(itertools.accumulate(all_rows, initial=0))
     positions = [leaf.position for leaf in leaves.values()]
     for g in range(len(all_rows)) if file.groups is None else file.groups:
-        rows = all_rows[g]
+        rows, small = all_rows[g], True
         chunks = {}
         located = page_locations[g, positions].tolist()
         for (name, leaf), slots in zip(leaves.items(), located, strict=True):
             chunk = Chunk.of(slots, file.ranges.size, rows, leaf.repeated)
             if chunk is not None:
                 chunks[name] = chunk
+                small = small and is_one_page(chunk)
             elif not leaf.above:  # nested columns may also be read whole
                 return None
         live = None
@@ -130,6 +131,7 @@ def row_groups_of(
                 file.convert,
                 file.inner,
                 file.tests_blooms and parsed.has_blooms,
+                small,
             )
         )
     return out

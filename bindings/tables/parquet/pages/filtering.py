@@ -224,7 +224,7 @@ def _decoded(
         rows.candidate_groups(), list(dict.fromkeys([*own, *condition.meta.root_names()]))
     )
     placement = wanted[0].placement
-    nbytes = sum(part.nbytes for one in wanted for _, part, _ in one.parts)
+    nbytes = sum(part.nbytes for one in wanted for _, part, *_ in one.parts)
     if nbytes * (1 - int(placement.lengths.sum()) / max(placement.rows, 1)) > VAIN_BYTES:
         return None
     keep = placement.keep(None if rows.candidates.all else rows.candidates.mask)

@@ -16,7 +16,7 @@ from skipstone.bindings.tables.parquet.pages.chunk_pages import (
     header_at,
     is_data,
 )
-from skipstone.bindings.tables.parquet.pages.page_file import ChunkPart
+from skipstone.bindings.tables.parquet.pages.page_file import ChunkPages
 from skipstone.bindings.tables.parquet.pages.ranges import Ranges, Span
 from skipstone.kernels.decode import footer_loops as at
 from skipstone.kernels.decode import page_layout as layout
@@ -158,7 +158,7 @@ def ends_as_listed(pages: Pages, ranges: Ranges) -> bool:
     return have_listed_headers(pages, pages.last, ranges)
 
 
-def is_dictionary_coded(part: ChunkPart, data: memoryview) -> bool:
+def is_dictionary_coded(part: ChunkPages, data: memoryview) -> bool:
     """Return True if all values of pages are numbers of a dictionary page.
 
     Args:

@@ -12,13 +12,14 @@ import pyarrow as pa
 from skipstone.bindings.tables.files import Ints
 from skipstone.bindings.tables.identity import FileIdentity
 from skipstone.bindings.tables.parquet.footer import ParsedFooter
-from skipstone.bindings.tables.parquet.pages.chunk_pages import Chunk, Pages, pages_of, part_of
+from skipstone.bindings.tables.parquet.pages.chunk import Chunk
+from skipstone.bindings.tables.parquet.pages.chunk_pages import Pages, pages_of, part_of
 from skipstone.bindings.tables.parquet.pages.page_checks import (
     ends_as_listed,
     header_spans,
     without_dictionary,
 )
-from skipstone.bindings.tables.parquet.pages.page_file import ChunkPart
+from skipstone.bindings.tables.parquet.pages.page_file import ChunkPages
 from skipstone.bindings.tables.parquet.pages.ranges import FEW_SPANS, MIN_READ, Ranges, Span
 from skipstone.kernels.pack.planes import Mask
 from skipstone.kernels.run.lru_cache import LruCache
@@ -55,6 +56,7 @@ class RowGroup:
         convert: Converts a column that Arrow decoded to the table's column of a name.
         inner: Table column -> the needed parts, for structs that are needed only in part.
         has_untested_blooms: True if its file has bloom filters that were not tested yet.
+        has_small_chunks: True if each chunk probably has one page.
         pages: The same keys -> pages, as far as they were looked up; None means not known.
         unchecked: The keys of columns whose offset index was not compared with the last page yet.
         all_rows: The rows of all its pages.
@@ -72,6 +74,7 @@ class RowGroup:
     convert: Callable[[str, pa.Array], pa.Array] = lambda name, values: values
     inner: Mapping[str, Sequence[str]] = field(default_factory=dict)
     has_untested_blooms: bool = False
+    has_small_chunks: bool = False
     pages: dict[str, Pages | None] = field(default_factory=dict)
     unchecked: set[str] = field(default_factory=set)
     all_rows: PageRows = field(init=False)
@@ -79,11 +82,13 @@ class RowGroup:
     def __post_init__(self) -> None:
         self.all_rows = [(0, self.rows)]
 
-    def whole(self, name: str) -> tuple[Part, PageRows]:
-        """Return all pages of a column, and their rows."""
+    def whole(self, name: str) -> Part:
+        """Return all pages of a column."""
         pages = self.pages.get(name) if self.pages else None
-        part = self.chunks[name].whole(None if pages is None else pages.chunk)
-        return (self.ranges, part, None), self.all_rows
+        chunk: ChunkPages = self.chunks[name]
+        if pages is not None and pages.chunk is not None:
+            chunk = self.chunks[name].with_bytes(pages.chunk)
+        return self.ranges, chunk, None, self.all_rows
 
     def pages_of(self, name: str, *, judged: bool = False) -> Pages | None:
         """Return the pages of a column; None if they are not known.
@@ -105,9 +110,9 @@ class RowGroup:
         return self.pages[name]
 
 
-# A part of a chunk, with its file, and with its pages if an offset index lists them.
-Part = tuple[Ranges, ChunkPart, "tuple[Pages, Ints] | None"]
-PageRows = Sequence[tuple[int, int]]  # the rows of pages that were read, in the row group
+PageRows = Sequence[tuple[int, int]]  # the rows of pages that are read, in the row group
+# Pages of a chunk: their file, the pages, the same as an offset index lists them, and their rows.
+Part = tuple[Ranges, ChunkPages, "tuple[Pages, Ints] | None", PageRows]
 
 
 # Returns where the pages to read next lie, among the pages of a column that an index lists.
@@ -279,7 +284,7 @@ def first_rows(windows: Sequence[Window], n: int) -> list[Window]:
     return out
 
 
-def pages_to_read(windows: Sequence[Window], name: str, candidates: Mask) -> tuple[Part, PageRows]:
+def pages_to_read(windows: Sequence[Window], name: str, candidates: Mask) -> Part:
     """Return the pages of a row group's column that hold candidate rows of its windows."""
     g, chunk = windows[0].group, windows[0].group.chunks[name]
     chosen = None
@@ -292,7 +297,7 @@ def pages_to_read(windows: Sequence[Window], name: str, candidates: Mask) -> tup
     rows = zip(pages.rows[chosen].tolist(), pages.rows[chosen + 1].tolist(), strict=True)
     trusted = pages.headers is not None and not pages.repeated
     listed = None if trusted else (pages, chosen)
-    return (g.ranges, part_of(chunk, pages, chosen), listed), list(rows)
+    return g.ranges, part_of(chunk, pages, chosen), listed, list(rows)
 
 
 def needs_pages(windows: Sequence[Window], name: str, candidates: Mask) -> bool:

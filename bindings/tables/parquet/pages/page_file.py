@@ -10,13 +10,14 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
+import operator
 import struct
 from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
+from skipstone.bindings.tables.files import Ints
 from skipstone.bindings.tables.parquet import thrift_writer as t
 from skipstone.bindings.tables.parquet.pages.buffers import buffer
 from skipstone.bindings.tables.parquet.pages.leaf_types import (
@@ -45,34 +46,56 @@ CHUNK_METADATA, NEXT, SECOND, CHUNKS, END = b"\x1c", b"\x16", b"\x26", b"\x19", 
 BOOLEAN: Final = PHYSICAL["BOOLEAN"]
 
 
-class ChunkPart(NamedTuple):
-    """Pages of one column chunk, as they are in their file.
+class ChunkPages(Protocol):
+    """Pages of one column chunk, as they are in their file."""
 
-    Attributes:
-        codec: Parquet's number of the compression.
-        rows: The number of rows in the data pages.
-        values: The number of values in the data pages, NULLs included; of lists and maps, at most.
-        unpacked: The approximate number of bytes after decompression.
-        spans: Where the pages lie with their headers; the dictionary page comes first.
-        dictionary: True if the first span is a dictionary page and nothing else.
-        chunk: The bytes of the chunk if they were read before, and where they begin; else None.
-    """
+    @property
+    def codec(self) -> int:
+        """Parquet's number of the compression."""
+
+    @property
+    def rows(self) -> int:
+        """The number of rows in the data pages."""
+
+    @property
+    def values(self) -> int:
+        """The number of values in the data pages, NULLs included; of lists and maps, at most."""
+
+    @property
+    def unpacked(self) -> int:
+        """The approximate number of bytes after decompression."""
+
+    @property
+    def nbytes(self) -> int:
+        """The number of bytes of the pages, with their headers."""
+
+    @property
+    def spans(self) -> Sequence[Span]:
+        """Where the pages lie with their headers; the dictionary page comes first."""
+
+    @property
+    def dictionary(self) -> bool:
+        """True if the first span is a dictionary page and nothing else."""
+
+    @property
+    def chunk(self) -> tuple[int, memoryview] | None:
+        """The bytes of the chunk if they were read before, and where they begin; else None."""
+
+
+class ChunkPart(NamedTuple):
+    """Chosen pages of one column chunk; see `ChunkPages`."""
 
     codec: int
     rows: int
     values: int
     unpacked: int
+    nbytes: int
     spans: Sequence[Span]
     dictionary: bool = False
     chunk: tuple[int, memoryview] | None = None
 
-    @property
-    def nbytes(self) -> int:
-        """The bytes of the pages."""
-        if len(self.spans) == 1:
-            start, stop = self.spans[0]
-            return stop - start
-        return sum(stop - start for start, stop in self.spans)
+
+_VALUES, _UNPACKED, _NBYTES = map(operator.attrgetter, ("values", "unpacked", "nbytes"))
 
 
 class GroupPart(NamedTuple):
@@ -84,7 +107,7 @@ class GroupPart(NamedTuple):
     """
 
     ranges: Ranges
-    parts: Sequence[ChunkPart]
+    parts: Sequence[ChunkPages]
 
 
 class PageFile(NamedTuple):
@@ -103,7 +126,7 @@ class PageFile(NamedTuple):
 
     data: bytes
     names: Sequence[str]
-    chunks: npt.NDArray[np.int64]
+    chunks: Ints
     unpacked: int
     mask: str | None
     keep: Mask | None
@@ -133,21 +156,20 @@ def read_pages(
     mask = None if keep is None else _unused(names)
     masks = [] if keep is None else _mask_pages(keep, groups)
     parts = [part for group in groups for part in group.parts]
-    edges = list(itertools.accumulate((p.nbytes for p in parts), initial=len(MAGIC)))
-    stop = edges[-1] + sum(map(len, masks))
-    end = _end(columns, groups, edges, mask, masks)
-    values = np.array([p.values for p in parts], np.int64)
-    unpacked = np.array([p.unpacked for p in parts], np.int64)
+    placed = _placed(parts, len(MAGIC))
+    pages_stop = int(placed.stop[-1])
+    stop = pages_stop + sum(map(len, masks))
+    end = _end(columns, groups, placed, mask, masks)
     with buffer(stop + len(end)) as lent:
         with lent.getbuffer() as into:
             _read_into(groups, into)
-            into[edges[-1] : stop] = b"".join(masks)
+            into[pages_stop:stop] = b"".join(masks)
             into[-len(end) :] = end
         yield PageFile(
             lent.getvalue(),  # shares the memory
             names,
-            np.stack([edges[:-1], edges[1:], values], axis=1, dtype=np.int64),
-            int(np.maximum(8 * values, unpacked).sum()),
+            np.stack([placed.start, placed.stop, placed.values], axis=1),
+            int(np.maximum(8 * placed.values, placed.unpacked).sum()),
             mask,
             keep,
             frozenset(name for name, leaf in columns if leaf.is_int96),
@@ -216,10 +238,29 @@ def _mask_header(values: int, nbytes: int) -> bytes:
     return t.write_struct({1: t.i32(0), 2: size, 3: size, 5: t.structure(coding)})
 
 
+class _Placed(NamedTuple):
+    """Column chunks with their places in the file; arrays have shape (chunks,)."""
+
+    parts: Sequence[ChunkPages]
+    values: Ints
+    unpacked: Ints
+    start: Ints
+    stop: Ints
+
+
+def _placed(parts: Sequence[ChunkPages], start: int) -> _Placed:
+    """Return column chunks that lie one after another."""
+    values, unpacked, nbytes = (
+        np.array([f(p) for p in parts], np.int64) for f in (_VALUES, _UNPACKED, _NBYTES)
+    )
+    stop = nbytes.cumsum() + start
+    return _Placed(parts, values, unpacked, stop - nbytes, stop)
+
+
 def _end(
     columns: Sequence[tuple[str, LeafType]],
     groups: Sequence[GroupPart],
-    edges: Sequence[int],
+    placed: _Placed,
     mask: str | None,
     masks: Sequence[bytes],
 ) -> bytes:
@@ -228,28 +269,30 @@ def _end(
     Args:
         columns: Names and types.
         groups: The row groups.
-        edges: Where the pages of each column chunk begin, and last where they all end.
+        placed: The chunks of all columns in the first row group, then in the next.
         mask: The name of the column that is the mask; None if there is none.
         masks: Its page in each row group.
     """
-    row_groups: list[bytes] = []
-    starts, at_mask = iter(edges), edges[-1]
-    for i, group in enumerate(groups):
-        rows = group.parts[0].rows
-        chunks = [
-            _chunk(_metadata_of((name, *leaf.inner), leaf.physical, part.codec), part, at)
-            for (name, leaf), part, at in zip(columns, group.parts, starts, strict=False)
+    each = [group.parts[0].rows for group in groups]
+    chunks = _chunks([((name, *leaf.inner), leaf.physical) for name, leaf in columns], placed)
+    of_mask: list[bytes] = []
+    if mask is not None:
+        sizes = map(len, masks)
+        pages = [
+            ChunkPart(UNCOMPRESSED, n, n, size, size, ())
+            for n, size in zip(each, sizes, strict=True)
         ]
-        if mask is not None:
-            nbytes = len(masks[i])
-            page = ChunkPart(UNCOMPRESSED, rows, rows, nbytes, [(0, nbytes)])
-            chunks.append(_chunk(_metadata_of((mask,), BOOLEAN, page.codec), page, at_mask))
-            at_mask += nbytes
-        unpacked = sum(part.unpacked for part in group.parts)
-        head = CHUNKS + t.list_head(STRUCT, len(chunks))
-        row_groups.append(
-            b"".join((head, *chunks, NEXT, t.zigzag(unpacked), NEXT, t.zigzag(rows), END))
-        )
+        of_mask = _chunks([((mask,), BOOLEAN)], _placed(pages, int(placed.stop[-1])))
+    width = len(columns)
+    unpacked = t.zigzags(np.add.reduceat(placed.unpacked, np.arange(0, len(chunks), width)))
+    head = CHUNKS + t.list_head(STRUCT, width + (mask is not None))
+    row_groups = [
+        b"".join((
+            head, *chunks[i * width : i * width + width], *of_mask[i : i + 1],
+            NEXT, unpacked[i], NEXT, t.zigzag(rows), END,
+        ))
+        for i, rows in enumerate(each)
+    ]  # fmt: skip
     elements = [element for name, leaf in columns for element in leaf.elements(name)]
     top = len(columns)
     if mask is not None:
@@ -261,7 +304,7 @@ def _end(
         {
             1: t.i32(2),
             2: t.structures([root, *elements]),
-            3: t.i64(sum(g.parts[0].rows for g in groups)),
+            3: t.i64(sum(each)),
             4: t.structures(row_groups),
         }
     )
@@ -271,24 +314,38 @@ def _end(
 @functools.lru_cache(maxsize=1 << 13)
 def _metadata_of(path: tuple[str, ...], physical: int, codec: int) -> bytes:
     """Return the first fields of a chunk's metadata."""
-    return t.write_struct(
-        {
-            1: t.i32(physical),
-            2: t.numbers(ENCODINGS),
-            3: t.texts([name.encode() for name in path]),
-            4: t.i32(codec),
-        }
-    )
+    fields = {
+        1: t.i32(physical),
+        2: t.numbers(ENCODINGS),
+        3: t.texts([name.encode() for name in path]),
+        4: t.i32(codec),
+    }
+    return t.write_struct(fields)[: -len(END)]
 
 
-def _chunk(metadata: bytes, part: ChunkPart, first: int) -> bytes:
-    """Return a column chunk whose pages begin at `first`."""
-    zigzag, offset = t.zigzag, t.zigzag(first)
-    sizes = (
-        SECOND, offset, CHUNK_METADATA, metadata[:-1], NEXT, zigzag(part.values),
-        NEXT, zigzag(part.unpacked), NEXT, zigzag(part.nbytes), SECOND,
-    )  # fmt: skip
-    if not part.dictionary:
-        return b"".join((*sizes, offset, END, END))
-    start, stop = part.spans[0]
-    return b"".join((*sizes, zigzag(first + stop - start), SECOND, offset, END, END))
+def _chunks(leaves: Sequence[tuple[tuple[str, ...], int]], placed: _Placed) -> list[bytes]:
+    """Return column chunks.
+
+    Args:
+        leaves: The path and physical type of each column.
+        placed: Their chunks in the first row group, then in the next.
+    """
+    ends = [
+        b"".join((SECOND, t.zigzag(part.spans[0][1] - part.spans[0][0] + start), SECOND))
+        if part.dictionary
+        else SECOND
+        for part, start in zip(placed.parts, placed.start.tolist(), strict=True)
+    ]
+    return [
+        b"".join((
+            SECOND, start, CHUNK_METADATA, _metadata_of(path, physical, part.codec),
+            NEXT, values, NEXT, unpacked, NEXT, nbytes, end, start, END, END,
+        ))
+        for (path, physical), part, start, values, unpacked, nbytes, end in zip(
+            itertools.cycle(leaves),
+            placed.parts,
+            *map(t.zigzags, (placed.start, placed.values, placed.unpacked)),
+            t.zigzags(placed.stop - placed.start),
+            ends,
+        )
+    ]  # fmt: skip

@@ -21,7 +21,8 @@ from skipstone.bindings.tables.parquet.column_chunks import bound_array, chunk_b
 from skipstone.bindings.tables.parquet.encodings import Encoding, encoding_of
 from skipstone.bindings.tables.parquet.footer import ParsedFooter
 from skipstone.bindings.tables.parquet.heads import Head, physical_type_of
-from skipstone.bindings.tables.parquet.pages.chunk_pages import Chunk, Pages
+from skipstone.bindings.tables.parquet.pages.chunk import Chunk
+from skipstone.bindings.tables.parquet.pages.chunk_pages import Pages
 from skipstone.bindings.tables.parquet.pages.leaf_types import path_of
 from skipstone.bindings.tables.parquet.pages.ranges import Ranges
 from skipstone.bindings.tables.parquet.thrift import ThriftError, read_struct

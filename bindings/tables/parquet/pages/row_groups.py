@@ -324,7 +324,7 @@ class PagedRowGroups:
             is_coded_text = self.types[one.name] == TEXTS
             is_text = leaf.physical == BYTE_ARRAY and leaf.arrow == self.types[one.name]
             one.text = (is_coded_text or (text and is_text)) and not self._is_sparse
-            rows = tuple(part.rows for _, part, _ in one.parts)
+            rows = tuple(part.rows for _, part, *_ in one.parts)
             key = one.name if one.text else (one.placement.key, rows, leaf.is_int96)
             together.setdefault(key, []).append(one)
         self._decode(list(together.values()))

@@ -15,7 +15,6 @@ from skipstone.bindings.tables.parquet.pages.chunk_pages import Pages
 from skipstone.bindings.tables.parquet.pages.leaf_types import LeafType
 from skipstone.bindings.tables.parquet.pages.page_checks import is_as_listed, is_dictionary_coded
 from skipstone.bindings.tables.parquet.pages.page_choice import (
-    PageRows,
     Part,
     RowGroup,
     Window,
@@ -60,6 +59,12 @@ class CandidateGroup(NamedTuple):
         """True if every row of the row group is a candidate."""
         covered = self.stop - self.first == self.windows[0].group.rows
         return covered and (self.rows.all or bool(self.candidates.all()))
+
+    @property
+    def is_small(self) -> bool:
+        """True if all pages are read whichever rows are candidates."""
+        group = self.windows[0].group
+        return group.has_small_chunks and not group.pages
 
     def in_row_group(self) -> Mask:
         """Return the mask of the candidates among all rows of the row group."""
@@ -121,7 +126,7 @@ def read_wanted(columns: Iterable[WantedColumn], largest: int | None = None) -> 
     """
     by_file: dict[int, tuple[Ranges, list[Span]]] = {}
     for column in columns:
-        for ranges, part, _ in column.parts:
+        for ranges, part, *_ in column.parts:
             if part.chunk is None and not ranges.local and ranges.size <= (largest or ranges.size):
                 by_file.setdefault(id(ranges), (ranges, []))[1].extend(part.spans)
     map_requests(lambda of: of[0].read(of[1], keep=True, exact=True), list(by_file.values()))
@@ -135,18 +140,16 @@ def wanted_together(groups: Sequence[CandidateGroup], names: Sequence[str]) -> l
     chosen = _chosen(groups, names)
     for i, group in enumerate(groups):
         g = group.windows[0].group
-        each = [chosen[name][i][1] for name in names]
+        each = [chosen[name][i][-1] for name in names]
         if any(rows != each[0] for rows in each):
             for name in names:
                 chosen[name][i] = g.whole(name)
     return _wanted(groups, chosen)
 
 
-def _chosen(
-    groups: Sequence[CandidateGroup], names: Sequence[str]
-) -> dict[str, list[tuple[Part, PageRows]]]:
-    """Return for each column the pages to read of each row group, and their rows."""
-    each = [(g, None if g.is_whole else g.candidates) for g in groups]
+def _chosen(groups: Sequence[CandidateGroup], names: Sequence[str]) -> dict[str, list[Part]]:
+    """Return for each column the pages to read of each row group."""
+    each = [(g, None if g.is_small or g.is_whole else g.candidates) for g in groups]
     by_group = {id(g.windows[0].group): (g, c) for g, c in each if c is not None}
 
     def next_pages(group: RowGroup, name: str, pages: Pages) -> Sequence[Span]:
@@ -169,8 +172,8 @@ def _chosen(
     return {name: [_pages_to_read(g, name, candidates) for g, candidates in each] for name in names}
 
 
-def _pages_to_read(g: CandidateGroup, name: str, candidates: Mask | None) -> tuple[Part, PageRows]:
-    """Return the pages of a column that hold candidate rows, and their rows; None if all are."""
+def _pages_to_read(g: CandidateGroup, name: str, candidates: Mask | None) -> Part:
+    """Return the pages of a column that hold candidate rows; None if all rows are candidates."""
     group = g.windows[0].group
     if candidates is None or (name not in group.pages and is_one_page(group.chunks[name])):
         return group.whole(name)
@@ -178,29 +181,27 @@ def _pages_to_read(g: CandidateGroup, name: str, candidates: Mask | None) -> tup
 
 
 def _wanted(
-    groups: Sequence[CandidateGroup], chosen: Mapping[str, Sequence[tuple[Part, PageRows]]]
+    groups: Sequence[CandidateGroup], chosen: Mapping[str, list[Part]]
 ) -> list[WantedColumn]:
-    """Return columns with the pages that were chosen for them: column -> its pages, and rows."""
+    """Return columns with the pages that were chosen for them."""
     placements: dict[tuple[int, ...], Placement] = {}
     out = []
     for name, own in chosen.items():
         # Columns of which all pages are read have the same list of rows.
-        key = tuple(id(page_rows) for _, page_rows in own)
+        key = tuple(id(page_rows) for *_, page_rows in own)
         placement = placements.get(key)
         if placement is None:
             placement = placements[key] = _placement(groups, own)
-        out.append(WantedColumn(name, [part for part, _ in own], placement))
+        out.append(WantedColumn(name, own, placement))
     return out
 
 
-def _placement(
-    groups: Sequence[CandidateGroup], chosen: Sequence[tuple[Part, PageRows]]
-) -> Placement:
+def _placement(groups: Sequence[CandidateGroup], chosen: Sequence[Part]) -> Placement:
     runs: list[tuple[int, int, int]] = []
     decoded = 0
-    for g, (part, page_rows) in zip(groups, chosen, strict=True):
+    for g, (_, part, _, page_rows) in zip(groups, chosen, strict=True):
         runs += runs_of(g.windows, page_rows, decoded, g.first)
-        decoded += part[1].rows
+        decoded += part.rows
     return Placement.of(runs, decoded)
 
 
@@ -224,12 +225,12 @@ def page_file(
         OSError: a file cannot be read.
     """
     groups = [
-        GroupPart(parts[0][0], [part for _, part, _ in parts])
+        GroupPart(parts[0][0], [part for _, part, *_ in parts])
         for parts in zip(*(c.parts for c in columns), strict=True)
     ]
     with read_pages([(c.name, leaves[c.name]) for c in columns], groups, keep) as file:
         for i, c in enumerate(columns):
-            for g, (_, _, listed) in enumerate(c.parts):
+            for g, (_, _, listed, _) in enumerate(c.parts):
                 if listed is not None and not is_as_listed(*listed, file.view(g, i)):
                     raise SourceError(f"{path}: the offset index of {c.name} is wrong")
         yield file
@@ -273,7 +274,7 @@ def rounds_of(wanted: Sequence[Sequence[WantedColumn]]) -> list[list[Sequence[Wa
     for columns in wanted:
         first = 0
         for i, column in enumerate(columns):
-            nbytes = sum(part.nbytes for _, part, _ in column.parts)
+            nbytes = sum(part.nbytes for _, part, *_ in column.parts)
             if nbytes > room and (rounds[-1] or i > first):
                 if i > first:
                     rounds[-1].append(columns[first:i])
@@ -287,12 +288,12 @@ def rounds_of(wanted: Sequence[Sequence[WantedColumn]]) -> list[list[Sequence[Wa
 
 def unpacked(wanted: Iterable[Sequence[WantedColumn]]) -> int:
     """Return the approximate bytes of columns after decompression."""
-    parts = [part for columns in wanted for c in columns for _, part, _ in c.parts]
+    parts = [part for columns in wanted for c in columns for _, part, *_ in c.parts]
     return sum(max(8 * part.values, part.unpacked) for part in parts)
 
 
 def is_coded(column: WantedColumn, file: PageFile) -> bool:
     """Return True if all pages of a file's only column are coded by dictionaries."""
     return all(
-        is_dictionary_coded(part, file.view(g, 0)) for g, (_, part, _) in enumerate(column.parts)
+        is_dictionary_coded(part, file.view(g, 0)) for g, (_, part, *_) in enumerate(column.parts)
     )

@@ -12,7 +12,8 @@ from typing import Final
 import pyarrow as pa
 
 from skipstone.bindings.tables.parquet.pages.candidate_rows import CandidateRows
-from skipstone.bindings.tables.parquet.pages.chunk_pages import Chunk, headers_in, is_data
+from skipstone.bindings.tables.parquet.pages.chunk import Chunk
+from skipstone.bindings.tables.parquet.pages.chunk_pages import headers_in, is_data
 from skipstone.bindings.tables.parquet.pages.decoders import ArrowColumns
 from skipstone.bindings.tables.parquet.pages.leaf_types import LeafType, key_of
 from skipstone.bindings.tables.parquet.pages.nested.assemble import assembled
@@ -127,7 +128,7 @@ def _by_pages(
         return None
     wanted = wanted_pages(groups, list(keys))
     whole = sum(g.windows[0].group.chunks[key].nbytes for g in groups for key in keys)
-    if sum(part.nbytes for one in wanted for _, part, _ in one.parts) > MAX_SHARE * whole:
+    if sum(part.nbytes for one in wanted for _, part, *_ in one.parts) > MAX_SHARE * whole:
         return None
     read_wanted(wanted, REMOTE_GAP)
     chains = {}
