@@ -23,6 +23,7 @@ def builtin_functions() -> Mapping[str, Function]:
         dates,
         division,
         formats,
+        hashes,
         iceberg,
         intervals,
         moves,
@@ -55,4 +56,5 @@ def builtin_functions() -> Mapping[str, Function]:
         **maps.FUNCTIONS,
         **lambdas.FUNCTIONS,
         **iceberg.FUNCTIONS,
+        **hashes.FUNCTIONS,
     }

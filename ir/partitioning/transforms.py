@@ -176,7 +176,7 @@ class Transform:
         numbers = np.asarray(values)
         if source.kind is Kind.DECIMAL:
             return self._modulo(
-                hash_bytes(pa.array(map(_twos_complement, numbers.tolist()), pa.large_binary()))
+                hash_bytes(pa.array(map(twos_complement, numbers.tolist()), pa.large_binary()))
             )
         longs = numbers.astype(np.int64)
         if source.kind is Kind.TIMESTAMP:
@@ -218,6 +218,6 @@ def _months(days: Any) -> Any:
     return (400 * era + year - 1970) * 12 + (5 * in_year + 2) // 153 + 2
 
 
-def _twos_complement(v: int) -> bytes:
+def twos_complement(v: int) -> bytes:
     """Return the fewest big-endian bytes that hold a signed integer."""
     return v.to_bytes((v if v >= 0 else ~v).bit_length() // 8 + 1, "big", signed=True)
