@@ -75,6 +75,7 @@ HOMES = {
     "xxhash": (
         "bindings/statistics/membership.py",
         "bindings/statistics/store/",
+        "ir/functions/hashes.py",
         "kernels/run/guard.py",
     ),
 }

@@ -117,7 +117,7 @@ def _warn(plan: Plan, err: bool = False) -> None:
 
 def show_stats(table: SomeTable, as_json: bool) -> None:
     """Print which statistics a table has of each column."""
-    from skipstone.bindings.tables.parquet.pages.indexed import count_page_indexes
+    from skipstone.bindings.shell.page_indexes import count_page_indexes
     from skipstone.bindings.tables.parquet.table import ParquetTable
 
     rows: list[dict[str, Any]] = []

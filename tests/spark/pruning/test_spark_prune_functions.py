@@ -165,7 +165,7 @@ WHERE = {
 # Spark replaces the first two by calls of Java methods, and array_compact by a filter. In ANSI
 # mode, Spark raises an error where an array is shorter than the index of a[i]. Filters of arrays in
 # Spark's plans are not read, and `size` prunes with them only.
-UNKNOWN = {"base64", "url_encode", "array_compact", "[]", "filter", "size"}
+UNKNOWN = {"base64", "url_encode", "array_compact", "[]", "filter", "size", "hash", "xxhash64"}
 OF_SPARK_4 = ("<<", ">>", "try_mod(", "dayname(", "monthname(")
 CONDITIONS = [
     (name, where)
