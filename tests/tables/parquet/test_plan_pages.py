@@ -79,7 +79,7 @@ CASES = [
     ("n IS NOT NULL", {0: [(50, 100)], 1: WHOLE}),
     ("x < 20 AND size(list) = 1", {0: [(0, 50)]}),  # other columns than flat ones do not prune
     ("size(list) = 2", {0: WHOLE, 1: WHOLE}),
-    ("factorial(x) = 3 AND x < 20", {0: [(0, 50)]}),
+    ("soundex(x) = 3 AND x < 20", {0: [(0, 50)]}),
     ("missing IS NULL AND x < 20", None),
 ]
 
