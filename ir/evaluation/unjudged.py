@@ -49,7 +49,7 @@ def _reason(predicate: Node, row: pa.RecordBatch) -> str:
     shown = f"{show(culprit):.300}" + (f" where {where}" if where else "")
     call = call_of(culprit) if culprit.op is Op.CALL else None
     function = function_of(call.name) if call else None
-    if function is not None and function.bounded:
+    if _lacks_digits(culprit):
         return f"the last digits of Spark's {shown} are not known here, and they decide the test"
     if call and function and not _is_clock(call):
         policy = function.policy(call)
@@ -65,6 +65,12 @@ def _reason(predicate: Node, row: pa.RecordBatch) -> str:
     return f"the value of {shown} is not known here{why}"
 
 
+def _lacks_digits(n: Node | None) -> bool:
+    """Return True for a call of a function whose last digits are not known here."""
+    function = function_of(call_of(n).name) if n is not None and n.op is Op.CALL else None
+    return function is not None and function.bounded
+
+
 def _is_clock(call: Call) -> bool:
     """Return True if a call changes the time zone of times, which raises no errors."""
     return call.name == "cast" and call.types[0].kind is Kind.TIMESTAMP
@@ -73,9 +79,11 @@ def _is_clock(call: Call) -> bool:
 def _culprit(n: Node, row: pa.RecordBatch) -> Node | None:
     """Return the innermost call or column that cannot be judged on the only row."""
     if n.op in (Op.CALL, Op.COLUMN):
-        failing = [a for a in n.args if _fails(a, row)]
-        # If several arguments fail, any of them may be the cause, so the message names the call.
-        found = _culprit(failing[0], row) if len(failing) == 1 else None
+        failing = [_culprit(a, row) for a in n.args if _fails(a, row)]
+        # If several arguments fail, any of them may be the cause, so the message names the call,
+        # unless all of them lack the last digits only.
+        alike = len(failing) == 1 or all(map(_lacks_digits, failing))
+        found = failing[0] if failing and alike else None
         is_condition = n.op is Op.CALL and call_of(n).name == TRUTH
         return found if found is not None or is_condition else n
     for a in n.args:

@@ -127,21 +127,37 @@ def _arch(formula: Formula, top: float) -> IntervalOf:
     return interval
 
 
+_sin: Final = settled(np.sin, {0: 0})
+_cos: Final = settled(np.cos, {0: 1})
+_tan: Final = settled(np.tan, {0: 0})
+
+
 def _cotangent(x: Data) -> Data:
-    return np.asarray(1.0 / np.tan(x))
+    return np.asarray(1.0 / _tan(x))
 
 
 def _secant(x: Data) -> Data:
-    return np.asarray(1.0 / np.cos(x))
+    return np.asarray(1.0 / _cos(x))
 
 
 def _cosecant(x: Data) -> Data:
-    return np.asarray(1.0 / np.sin(x))
+    return np.asarray(1.0 / _sin(x))
 
 
 def _arc(y: Data, x: Data) -> Data:
-    """Return the angle of a point; zeros have no sign in Spark."""
-    return np.asarray(np.arctan2(y + 0.0, x + 0.0))
+    """Return the angle of a point; zeros have no sign in Spark.
+
+    Java's documentation promises the angles on the axes.
+    """
+    out = np.arctan2(y + 0.0, x + 0.0)
+    if not _is_on_axis(y, x).any():
+        return np.asarray(out)
+    on_axis = [(y == 0) & (x >= 0), (y == 0) & (x < 0), (x == 0) & (y > 0), (x == 0) & (y < 0)]
+    return np.select(on_axis, [0.0, math.pi, math.pi / 2, -math.pi / 2], out)
+
+
+def _is_on_axis(y: Data, x: Data) -> Mask:
+    return np.asarray((y == 0) | (x == 0), np.bool_)
 
 
 def _arc_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
@@ -162,11 +178,11 @@ def _is_zero(x: Data) -> Mask:
 
 
 FUNCTIONS: Final = {
-    "sin": near(settled(np.sin, {0: 0}), _wave(np.sin, math.pi / 2), numbers(1), _is_zero),
-    "cos": near(settled(np.cos, {0: 1}), _wave(np.cos, 0.0), numbers(1), _is_zero),
-    "tan": near(settled(np.tan, {0: 0}), _slope(np.tan, math.pi / 2), numbers(1), _is_zero),
-    "cot": near(_cotangent, _slope(_cotangent, 0.0), numbers(1)),
-    "sec": near(settled(_secant, {0: 1}), _arch(_secant, 0.0), numbers(1), _is_zero),
-    "csc": near(_cosecant, _arch(_cosecant, math.pi / 2), numbers(1)),
-    "atan2": near(_arc, _arc_interval, numbers(2)),
+    "sin": near(_sin, _wave(_sin, math.pi / 2), numbers(1), _is_zero),
+    "cos": near(_cos, _wave(_cos, 0.0), numbers(1), _is_zero),
+    "tan": near(_tan, _slope(_tan, math.pi / 2), numbers(1), _is_zero),
+    "cot": near(_cotangent, _slope(_cotangent, 0.0), numbers(1), _is_zero),
+    "sec": near(_secant, _arch(_secant, 0.0), numbers(1), _is_zero),
+    "csc": near(_cosecant, _arch(_cosecant, math.pi / 2), numbers(1), _is_zero),
+    "atan2": near(_arc, _arc_interval, numbers(2), _is_on_axis),
 }

@@ -72,7 +72,8 @@ def settled(formula: Formula, exact: Mapping[float, float]) -> Formula:
         out = np.asarray(formula(x), np.float64)
         if np.isin(x, list(exact)).any():
             for argument, result in exact.items():
-                out = np.where(x == argument, result, out)
+                # The result for -0.0 has its sign, too.
+                out = np.where(x == argument, x if result == argument else result, out)
         return out
 
     return computed

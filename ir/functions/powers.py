@@ -19,15 +19,17 @@ from skipstone.ir.functions.approximate import above, below, near, numbers, sett
 from skipstone.ir.interval import Interval, corners, unknown
 from skipstone.ir.values import NO, Data, Mask, both, either
 
+_ln: Final = settled(np.log, {1.0: 0.0, math.inf: math.inf})
+
 
 def _logarithm(*args: Data) -> Data:
     """Return natural logarithms, or those to a base: the quotient of two natural ones."""
-    ln = settled(np.log, {1.0: 0.0})
-    return np.asarray(ln(args[-1]) if len(args) == 1 else ln(args[1]) / ln(args[0]))
+    return np.asarray(_ln(args[-1]) if len(args) == 1 else _ln(args[1]) / _ln(args[0]))
 
 
 def _is_certain(*args: Data) -> Mask:
-    return np.asarray((len(args) == 1) & np.isin(args[-1], (1.0, math.inf)))
+    """Return True where a logarithm is 0 or infinite, and so is a quotient of it."""
+    return np.asarray(functools.reduce(np.logical_or, (np.isin(a, (1.0, math.inf)) for a in args)))
 
 
 def _not_positive(*args: Data) -> Mask:
@@ -58,8 +60,10 @@ def _power(a: Data, b: Data) -> Data:
     """Return powers as Java does: those of 1 and -1 by infinity, and all by NaN, are NaN."""
     if b.size == 1 and b[0] == 2:
         return a * a  # 20 times as fast
+    # NumPy takes the square root for 0.5, which differs for -0.0 and -infinity.
+    a = np.where((b == 0.5) & ((a == 0) | np.isinf(a)), np.abs(a), a)
     undefined = np.isnan(b) | (np.isinf(b) & (np.abs(a) == 1))
-    out = np.where(undefined, np.nan, np.power(a, b))
+    out = np.where(undefined, np.nan, np.where(b == 1, a, np.power(a, b)))
     return np.where(_is_whole(a, b, out), np.rint(out), out)
 
 
@@ -72,14 +76,20 @@ def _is_whole(a: Data, b: Data, power: Data) -> Mask:
     return np.asarray(whole & (np.abs(power) < 2.0**48), np.bool_)
 
 
-def _is_whole_power(a: Data, b: Data) -> Mask:
-    return _is_whole(a, b, _power(a, b))
+def _is_certain_power(a: Data, b: Data) -> Mask:
+    """Return True for whole numbers, and for the special cases of Java's documentation."""
+    special = (a == 0) | np.isinf(a) | (b == 0) | (b == 1) | np.isinf(b)
+    return np.asarray(special | _is_whole(a, b, _power(a, b)), np.bool_)
+
+
+def _is_certain_hypotenuse(a: Data, b: Data) -> Mask:
+    return np.asarray(np.isinf(a) | np.isinf(b) | ((a == 0) & (b == 0)), np.bool_)
 
 
 def _power_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
     """Return powers at the corners; between them lies 0 if an even power crosses it.
 
-    A base below 0 has bounds for a single whole exponent only.
+    A base below 0 has bounds for a single whole exponent only, or if it is single as well.
     """
     a, b = args
     power = Function(numbers(2), lambda call, x, y: _power(x, y), monotone=True)
@@ -88,7 +98,8 @@ def _power_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
     whole = both(b.single, ~b.may_hold_nan, np.isfinite(p), p == np.trunc(p), p >= 0)
     # Statistics do not tell 0.0 from -0.0, some of whose negative powers are below 0.
     above_0 = either(a.low > 0, both(a.low == 0, b.low >= 0))
-    known = either(above_0, whole, ~a.may_hold_value)
+    one = both(a.single, b.single, a.low != 0)
+    known = either(above_0, whole, one, ~a.may_hold_value)
     # Also a power of NaN: 1.
     nan_to_0 = both(a.may_hold_nan, b.may_hold_value, b.low <= 0, b.high >= 0)
     with np.errstate(all="ignore"):
@@ -140,6 +151,6 @@ def _hypotenuse_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
 
 FUNCTIONS: Final = {
     "log": near(_logarithm, _logarithm_interval, numbers(1, 2), _is_certain, _not_positive),
-    "pow": near(_power, _power_interval, numbers(2), _is_whole_power),
-    "hypot": near(np.hypot, _hypotenuse_interval, numbers(2)),
+    "pow": near(_power, _power_interval, numbers(2), _is_certain_power),
+    "hypot": near(np.hypot, _hypotenuse_interval, numbers(2), _is_certain_hypotenuse),
 }

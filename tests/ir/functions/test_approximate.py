@@ -183,6 +183,35 @@ def test_many_rows_are_judged_in_parts():
     assert rows("exp(f) > 2", f=f) == (f > math.log(2)).tolist()
 
 
+#   condition                        outcomes, which are certain
+CERTAIN = [
+    ("pow(f, -1) = g",               [(0.0, math.inf, True), (-0.0, math.inf, False)]),
+    ("pow(f, 0.5) = g",              [(-math.inf, math.inf, True), (-0.0, 0.0, True)]),
+    ("CAST(pow(f, 0.5) AS STRING) = '0.0'", [(-0.0, 0.0, True), (0.0, 0.0, True)]),
+    ("pow(f, 1) = g",                [(0.1, 0.1, True), (-0.0, 0.0, True)]),
+    ("pow(f, g) < 10",               [(-20.0, -20.0, True), (-2.0, 5.0, True), (2.0, -0.5, True)]),
+    ("log(f, g) = 0",                [(math.inf, 2.0, True), (3.0, 1.0, True), (1.0, 2.0, False)]),
+    ("hypot(f, g) = 0",              [(0.0, -0.0, True), (math.inf, math.nan, False)]),
+    ("atan2(f, g) <= 0",             [(0.0, 5.0, True), (0.0, -5.0, False), (-1.0, 0.0, True)]),
+    ("atan2(f, g) = pi()",           [(0.0, -5.0, True), (-0.0, -1e-9, True), (1.0, 0.0, False)]),
+    ("csc(f) = g",                   [(0.0, math.inf, True), (-0.0, -math.inf, True)]),
+    ("cot(f) = g",                   [(0.0, math.inf, True), (-0.0, -math.inf, True)]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "cases"), CERTAIN)
+def test_special_cases_are_certain(text, cases):
+    f, g, expected = zip(*cases, strict=True)
+    assert rows(text, f=f, g=g) == list(expected)
+
+
+@pytest.mark.parametrize(
+    "name", ["asin", "atan", "cbrt", "expm1", "log1p", "sin", "sinh", "tan", "tanh"]
+)
+def test_the_result_for_minus_zero_is_minus_zero(name):
+    assert rows(f"CAST({name}(f) AS STRING) = '-0.0'", f=[0.0, -0.0]) == [False, True]
+
+
 @pytest.mark.parametrize("text", ["floor(cbrt(f)) = 1", "CAST(exp(f) AS STRING) = 'a'"])
 def test_functions_of_uncertain_values_are_refused(text):
     with pytest.raises(ss.UnsupportedForm, match=r"last digits of Spark's \w+\(f\) where f is 1"):
