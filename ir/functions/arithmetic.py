@@ -167,19 +167,19 @@ def half_up(a: Data, unit: int) -> Data:
     return np.where(np.asarray(a < 0, np.bool_), -size, size)
 
 
-def rounded(x: Data, decimals: int, bits: int) -> tuple[Data, Mask]:
+def rounded(x: Data, decimals: int) -> tuple[Data, Mask]:
     """Round the absolute values of doubles half up to whole units of 10^-decimals.
 
     Returns:
         The numbers of units, and a mask of those that are certain: the exact value of a number and
-        its shortest text as a float of this many bits round alike. 10^22 is the greatest exact
-        power, and the products of units below 2^50 are then exact to one part in 2^52.
+        its shortest text round alike. 10^22 is the greatest exact power, and the products of units
+        below 2^50 are then exact to one part in 2^52.
     """
     with np.errstate(all="ignore"):
         units = np.abs(x) * 10.0 ** min(decimals, 22)
         whole = np.floor(units)
-        margin = units * (2.0**-50 if bits == 64 else 2.0**-22)
-        certain = (np.abs(units - whole - 0.5) > margin) & (units < 2.0**50) & (decimals <= 22)
+        apart = np.abs(units - whole - 0.5) > units * 2.0**-50
+        certain = apart & (units < 2.0**50) & (decimals <= 22)
         return whole + (units - whole >= 0.5), np.asarray(certain, np.bool_)
 
 

@@ -101,14 +101,14 @@ def to_decimal(call: Call, a: Data) -> Any:
     return clipped(call, out)
 
 
-def float_to_decimal(call: Call, a: Data) -> Any:
+def float_to_decimal(call: Call, a: Data, *, by_text: bool = True) -> Any:
     """Cast floats to a decimal.
 
-    Spark rounds the shortest text of the number. Where its exact value rounds differently, the
-    result is unknown.
+    Spark rounds the shortest text of the number as a DOUBLE. Where the exact value rounds
+    differently, the result is unknown. `by_text=False` rounds the exact value alone.
     """
-    bits, unit, most = call.types[0].bits, 10**call.dtype.scale, int(call.dtype.highest or 0)
-    sizes, certain = rounded(a.astype(np.float64), call.dtype.scale, bits)
+    unit, most = 10**call.dtype.scale, int(call.dtype.highest or 0)
+    sizes, certain = rounded(a.astype(np.float64), call.dtype.scale)
     certain &= sizes <= min(most, 2**50)
     signed = np.copysign(np.where(certain, sizes, 0), a).astype(np.int64)
     if certain.all():
@@ -121,8 +121,12 @@ def float_to_decimal(call: Call, a: Data) -> Any:
         if x != x or x in (np.inf, -np.inf):
             out[i], bad[i] = (0 if x != x else most if x > 0 else -most), 1
             continue
-        shown = decimal.Decimal(repr(x) if bits == 64 else str(np.float32(x)))
-        exact_sizes = {int(abs(Fraction(v)) * unit + Fraction(1, 2)) for v in (shown, x)}
+        shown = decimal.Decimal(repr(x))
+        # Beyond the type, all sizes are alike.
+        exact_sizes = {
+            min(int(abs(Fraction(v)) * unit + Fraction(1, 2)), most + 1)
+            for v in ((shown, x) if by_text else (x,))
+        }
         size = max(exact_sizes)
         bad[i] = VALUE_UNKNOWN if len(exact_sizes) > 1 else size > most
         out[i] = min(size, most) * (1 if x > 0 else -1)

@@ -47,7 +47,7 @@ from skipstone.ir.functions.cast_values import (
 )
 from skipstone.ir.functions.instants import change_clock, change_clock_interval
 from skipstone.ir.functions.text_columns import integer_text
-from skipstone.ir.interval import Interval, apply, corners_where
+from skipstone.ir.interval import Interval, apply, corners, corners_where, hull_of, merge
 from skipstone.ir.node import Node, Op
 from skipstone.ir.session import CannotJudge, Session
 from skipstone.ir.types import DType, Kind
@@ -98,10 +98,35 @@ def _float_text_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
     return corners_where(a.single & ~zero, call, _FLOAT_TEXT, args)
 
 
+def _float_decimal_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
+    """Return the interval of a cast from a float to a decimal.
+
+    If a result is unknown because a text and its number round differently, the numbers on both
+    sides bound the text.
+    """
+    found = corners(call, _FLOAT_DECIMAL, args)
+    if not found.may_raise.any():
+        return found
+    where = np.array(np.broadcast_to(found.may_raise, len(found)))
+    some = tuple(a.take(where) for a in args)
+    return merge(where, hull_of(call.dtype, (corners(call, f, some) for f in _AROUND)), found)
+
+
+def _beside(end: float) -> Function:
+    """Return the cast to a decimal of the next number in a direction."""
+
+    def point(call: Call, a: Data) -> Any:
+        return float_to_decimal(call, np.nextafter(a.astype(np.float64), end), by_text=False)
+
+    return _rule(point, monotone=True, bad=_fails_or_null, saturates=True)
+
+
 def _null_or_unknown(call: Call) -> Policy:
     return "unknown" if call.session.ansi and call.name != "try_cast" else "null"
 
 
+_FLOAT_DECIMAL: Final = _rule(float_to_decimal, monotone=True, bad=_fails_or_null, saturates=True)
+_AROUND: Final = (_beside(-np.inf), _beside(np.inf))
 _FLOAT_TEXT: Final = _rule(to_text(show_float), bad="unknown")
 _TEXT_TO: Final = _rule(text_to, bad=_null_or_unknown, column=text_column_to)
 RULES: Final[dict[tuple[Kind, Kind], Function]] = {
@@ -113,7 +138,7 @@ RULES: Final[dict[tuple[Kind, Kind], Function]] = {
     (_INT, _STRING): _rule(to_text(lambda v, t: str(v)), column=integer_text),
     (_FLOAT, _INT): _rule(float_to_integer, monotone=True, bad=_fails_or_unknown, saturates=True),
     (_FLOAT, _FLOAT): _rule(unchanged, monotone=True),
-    (_FLOAT, _DECIMAL): _rule(float_to_decimal, monotone=True, bad=_fails_or_null, saturates=True),
+    (_FLOAT, _DECIMAL): replace(_FLOAT_DECIMAL, interval=_float_decimal_interval),
     (_FLOAT, _BOOL): _rule(to_boolean, interval=to_boolean_interval),
     (_DECIMAL, _INT): _rule(
         decimal_to_integer, monotone=True, bad=_fails_or_unknown, saturates=True

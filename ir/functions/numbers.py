@@ -116,7 +116,7 @@ def _round(call: Call, a: Data, digits: Data | None = None) -> Any:
     # Spark rounds the number's shortest text half up. Where its exact value rounds differently, the
     # result is unknown.
     values = np.asarray(a, np.float64)
-    sizes, certain = rounded(values, decimals, 64)
+    sizes, certain = rounded(values, decimals)
     with np.errstate(all="ignore"):
         near = np.copysign(sizes / 10.0**decimals, values)
     out, bad = near.astype(numpy_type_of(call.dtype)), np.zeros(len(a), np.uint8)
@@ -125,12 +125,13 @@ def _round(call: Call, a: Data, digits: Data | None = None) -> Any:
         if not np.isfinite(x):
             out[i] = x
             continue
+        unit = 10**decimals
         exact = {
-            int(abs(Fraction(v)) * 10**decimals + Fraction(1, 2))
+            float(Fraction(int(abs(Fraction(v)) * unit + Fraction(1, 2)), unit))
             for v in (decimal.Decimal(repr(x)), x)
         }
         bad[i] = VALUE_UNKNOWN * (len(exact) > 1)
-        out[i] = np.copysign(float(Fraction(max(exact), 10**decimals)), x)
+        out[i] = np.copysign(max(exact), x)
     return out + out.dtype.type(0), bad  # Spark's result has no -0.0
 
 
