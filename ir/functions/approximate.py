@@ -18,7 +18,7 @@ import numpy as np
 
 from skipstone.ir import types as ty
 from skipstone.ir.function import VALUE_UNKNOWN, Call, Function, Signature, check_arity
-from skipstone.ir.functions.arithmetic import number
+from skipstone.ir.functions.arithmetic import check_double
 from skipstone.ir.interval import Interval
 from skipstone.ir.node import Node
 from skipstone.ir.session import Session
@@ -80,12 +80,12 @@ def settled(formula: Formula, exact: Mapping[float, float]) -> Formula:
 
 
 def numbers(least: int, most: int | None = None) -> Callable[..., Signature]:
-    """Return the signature of a function of numbers, which are read as DOUBLE."""
+    """Return the signature of a function of numbers or text, which are read as DOUBLE."""
 
     def signature(args: tuple[Node, ...], session: Session) -> Signature:
         check_arity(args, least, most)
         for a in args:
-            number(a.dtype)
+            check_double(a)
         return (ty.DOUBLE,) * len(args), ty.DOUBLE
 
     return signature

@@ -35,6 +35,12 @@ def number(t: DType | None) -> DType:
     return in_spark(t)
 
 
+def check_double(n: Node) -> None:
+    """Raise CannotJudge unless Spark casts an argument to DOUBLE by itself: numbers and text."""
+    if n.dtype != ty.STRING:
+        number(n.dtype)
+
+
 def operands(args: tuple[Node, ...], session: Session) -> tuple[DType, DType]:
     """Return the types of two operands after Spark's widening; two decimals keep their own."""
     check_arity(args, 2)

@@ -23,7 +23,7 @@ from skipstone.ir.function import (
     int_literal,
     only_value,
 )
-from skipstone.ir.functions.arithmetic import half_up, number, rounded, wide_for
+from skipstone.ir.functions.arithmetic import check_double, half_up, number, rounded, wide_for
 from skipstone.ir.interval import Interval
 from skipstone.ir.node import Node
 from skipstone.ir.session import CannotJudge, Session
@@ -137,7 +137,7 @@ def _round(call: Call, a: Data, digits: Data | None = None) -> Any:
 
 def _double(args: tuple[Node, ...], session: Session) -> Signature:
     check_arity(args, 1)
-    number(args[0].dtype)
+    check_double(args[0])
     return (ty.DOUBLE,), ty.DOUBLE
 
 

@@ -692,3 +692,7 @@ dateadd(HOUR, 1, concat(s, 'T23:30:00Z'))
 concat(s, 'T23:30:00Z') = t
 concat(s, 'T23:30:00Z') = n
 concat(s, 'T23:30:00Z') > d
+sqrt(s)
+ln(s)
+pow(s, 2)
+sign(s)

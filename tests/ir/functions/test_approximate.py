@@ -173,6 +173,18 @@ def test_rows(text, expected):
     assert rows(text, f=F) == expected
 
 
+@pytest.mark.parametrize(
+    "text", ["ln(s) > 0", "sqrt(s) > 1", "pow(s, '2') > 1", "atan2(s, 9) > 0.2"]
+)
+def test_text_is_read_as_a_double(text):
+    batch = pa.record_batch({"s": ["1", " 2.0 ", None]})
+    found = evaluate_rows(ss.PruningPredicate(text, batch.schema).node, batch)
+    assert found.to_pylist() == [False, True, None]
+    malformed = pa.record_batch({"s": ["a"]})
+    predicate = ss.PruningPredicate(text, malformed.schema, ansi=False)
+    assert evaluate_rows(predicate.node, malformed).to_pylist() == [None]
+
+
 def test_rows_that_the_last_digit_decides_are_refused():
     e = math.exp(1.0)
     for text in ("exp(f) = {}", "exp(f) < {}", "exp(f) IN (1, {})", "exp(f) BETWEEN {} AND 9"):

@@ -207,6 +207,9 @@ float({N}) ;; {S}::double ;; coalesce({F}, {f}) ;; nullif({F}, {f})
 if({cond}, {F}, {f}) ;; CASE WHEN {cond} THEN {F} ELSE {I} END ;; greatest({F}, {f})
 least({F}, {I}) ;; round({F}, 1) ;; bround({F}, 1) ;; try_divide({N}, {k}) ;; pi() * {F}
 months_between({D}, {d}) ;; atan2({F}, {k}) ;; cot({F}) ;; to_number({S}, '9.9')::double
+asin({F}) ;; acos({F}) ;; sinh({F}) ;; cosh({F}) ;; tan({F}) ;; sec({F}) ;; csc({F})
+atan2({F}, {F}) ;; hypot({F}, {N}) ;; log({N}, {F}) ;; pow({F}, {F}) ;; pow({N}, 0.5)
+pow({F}, -1) ;; ln(exp({F})) ;; sin({F}) * cos({F}) ;; round(exp({F}), 2)
 """,
     "M": """
 {M} + {M} ;; {M} - {k} ;; {M} * {M} ;; {M} / {k} ;; {M} % {k} ;; -{M} ;; abs({M})
