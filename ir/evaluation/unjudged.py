@@ -49,9 +49,9 @@ def _reason(predicate: Node, row: pa.RecordBatch) -> str:
     shown = f"{show(culprit):.300}" + (f" where {where}" if where else "")
     call = call_of(culprit) if culprit.op is Op.CALL else None
     function = function_of(call.name) if call else None
-    if _lacks_digits(culprit):
+    if function is not None and function.bounded:
         return f"the last digits of Spark's {shown} are not known here, and they decide the test"
-    if call and function and not _is_clock(call):
+    if call and function and not _is_clock(call) and not _never_raises(call):
         policy = function.policy(call)
         if policy == "raise":
             return f"Spark raises an error for {shown}. {GUARD}"
@@ -65,10 +65,17 @@ def _reason(predicate: Node, row: pa.RecordBatch) -> str:
     return f"the value of {shown} is not known here{why}"
 
 
-def _lacks_digits(n: Node | None) -> bool:
-    """Return True for a call of a function whose last digits are not known here."""
-    function = function_of(call_of(n).name) if n is not None and n.op is Op.CALL else None
-    return function is not None and function.bounded
+def _is_strict(n: Node) -> bool:
+    """Return True if a call cannot be judged where any argument cannot."""
+    name = call_of(n).name
+    function = function_of(name)
+    return function is not None and (function.rows is None or name == "compare")
+
+
+def _never_raises(call: Call) -> bool:
+    """Return True for casts that raise no errors."""
+    text = call.dtype.kind is Kind.STRING
+    return call.name == "try_cast" or (call.name == "cast" and (text or not call.session.ansi))
 
 
 def _is_clock(call: Call) -> bool:
@@ -80,10 +87,9 @@ def _culprit(n: Node, row: pa.RecordBatch) -> Node | None:
     """Return the innermost call or column that cannot be judged on the only row."""
     if n.op in (Op.CALL, Op.COLUMN):
         failing = [_culprit(a, row) for a in n.args if _fails(a, row)]
-        # If several arguments fail, any of them may be the cause, so the message names the call,
-        # unless all of them lack the last digits only.
-        alike = len(failing) == 1 or all(map(_lacks_digits, failing))
-        found = failing[0] if failing and alike else None
+        # If several arguments of CASE and its like fail, any of them may be the cause, so the
+        # message names the call.
+        found = failing[0] if len(failing) == 1 or (failing and _is_strict(n)) else None
         is_condition = n.op is Op.CALL and call_of(n).name == TRUTH
         return found if found is not None or is_condition else n
     for a in n.args:

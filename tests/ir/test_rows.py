@@ -175,6 +175,10 @@ UNJUDGED = [
     ("length(raw) = 2", "raw has text that is not UTF-8. Filter the rows elsewhere"),
     ("CAST(pow(st.f, 0.5) AS STRING) = 'a'", "the last digits of Spark's pow(st.f, 0.5D) where st"),
     ("log2(x) > log(2, x)", "the last digits of Spark's log2(CAST(x AS DOUBLE)) where x is 7 are"),
+    ("log2(x + 0.5) > log(2, x + 0.5)", "the last digits of Spark's log2(CAST((CAST(x AS"),
+    ("ts - ts = INTERVAL '0' SECOND", "the value of CAST(ts AS TIMESTAMP_NTZ) where ts is"),
+    ("substring(raw, 1, 1) < raw", "raw has text that is not UTF-8. Filter the rows elsewhere"),
+    ("CAST(st.f / 3 AS STRING) = 'a'", "the value of CAST((st.f / 3.0D) AS STRING) where st.f"),
     ("hour(ts) = 1", "is not known here; offsets of time zones are certain from 1970 to 2200 only"),
 ]  # fmt: skip
 
