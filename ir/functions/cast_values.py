@@ -104,8 +104,8 @@ def to_decimal(call: Call, a: Data) -> Any:
 def float_to_decimal(call: Call, a: Data, *, by_text: bool = True) -> Any:
     """Cast floats to a decimal.
 
-    Spark rounds the shortest text of the number as a DOUBLE. Where the exact value rounds
-    differently, the result is unknown. `by_text=False` rounds the exact value alone.
+    Spark rounds the text of the number as a DOUBLE. Where that is not certain and the exact value
+    rounds differently, the result is unknown. `by_text=False` rounds the exact value alone.
     """
     unit, most = 10**call.dtype.scale, int(call.dtype.highest or 0)
     sizes, certain = rounded(a.astype(np.float64), call.dtype.scale)
@@ -121,16 +121,21 @@ def float_to_decimal(call: Call, a: Data, *, by_text: bool = True) -> Any:
         if x != x or x in (np.inf, -np.inf):
             out[i], bad[i] = (0 if x != x else most if x > 0 else -most), 1
             continue
-        shown = decimal.Decimal(repr(x))
         # Beyond the type, all sizes are alike.
         exact_sizes = {
             min(int(abs(Fraction(v)) * unit + Fraction(1, 2)), most + 1)
-            for v in ((shown, x) if by_text else (x,))
+            for v in (texts_of(x) if by_text else (x,))
         }
         size = max(exact_sizes)
         bad[i] = VALUE_UNKNOWN if len(exact_sizes) > 1 else size > most
         out[i] = min(size, most) * (1 if x > 0 else -1)
     return out.astype(numpy_type_of(call.dtype)), bad
+
+
+def texts_of(x: float) -> tuple[decimal.Decimal | float, ...]:
+    """Return the value of a DOUBLE's text; also its exact value if the text is not certain."""
+    shown = decimal.Decimal(repr(x))
+    return (shown,) if show_float(x, ty.DOUBLE) else (shown, x)
 
 
 def number_to_float(call: Call, a: Data) -> Any:

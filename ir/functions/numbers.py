@@ -5,7 +5,6 @@ They are floor, ceil, round, rint, sign, degrees, radians and sqrt.
 
 from __future__ import annotations
 
-import decimal
 import math
 from fractions import Fraction
 from typing import Any, Final
@@ -24,6 +23,7 @@ from skipstone.ir.function import (
     only_value,
 )
 from skipstone.ir.functions.arithmetic import check_double, half_up, number, rounded, wide_for
+from skipstone.ir.functions.cast_values import texts_of
 from skipstone.ir.interval import Interval
 from skipstone.ir.node import Node
 from skipstone.ir.session import CannotJudge, Session
@@ -113,8 +113,8 @@ def _round(call: Call, a: Data, digits: Data | None = None) -> Any:
         return a
     if call.dtype.kind is Kind.DECIMAL:
         return half_up(a, 10 ** (call.types[0].scale - call.dtype.scale))
-    # Spark rounds the number's shortest text half up. Where its exact value rounds differently, the
-    # result is unknown.
+    # Spark rounds the number's text half up. Where that is not certain and the exact value rounds
+    # differently, the result is unknown.
     values = np.asarray(a, np.float64)
     sizes, certain = rounded(values, decimals)
     with np.errstate(all="ignore"):
@@ -128,7 +128,7 @@ def _round(call: Call, a: Data, digits: Data | None = None) -> Any:
         unit = 10**decimals
         exact = {
             float(Fraction(int(abs(Fraction(v)) * unit + Fraction(1, 2)), unit))
-            for v in (decimal.Decimal(repr(x)), x)
+            for v in texts_of(x)
         }
         bad[i] = VALUE_UNKNOWN * (len(exact) > 1)
         out[i] = np.copysign(max(exact), x)

@@ -56,6 +56,9 @@ def value(box, row):
 @example([0.0, 0.0, 5.0], [-1.0, -1.0, -1.0], MINUS_ZERO, INSIDE)
 @example([2.0, 2.0, 2.0], [-1.0, 0.0, 1.0], ONLY_NAN, INSIDE)
 @example([0.0, 0.0, 0.0], [0.0, 0.0, 0.0], MINUS_ZERO, INSIDE)
+@example([-20.0, -20.0, -20.0], [-3.0, -3.0, -3.0], INSIDE, INSIDE)
+@example([-math.inf, -math.inf, -math.inf], [0.5, 0.5, 0.5], INSIDE, INSIDE)
+@example([-1.0, -1.0, -1.0], [math.inf, math.inf, math.inf], INSIDE, INSIDE)
 def test_bounds_hold_the_results_inside(name, a, b, row, other):
     boxes = [(a, row), (b, other)] if name in TWO else [(a, row)]
     call = Call(name, (ty.DOUBLE,) * len(boxes), ty.DOUBLE, Session())

@@ -49,7 +49,10 @@ CASES = [
     ("CAST(f AS INT) = 3",                  {"f": (2.0, 2.9)},                  NEVER),
     ("CAST(f AS DECIMAL(38,18)) > 5",       {"f": (-2.2, 0.3)},                 NEVER),
     ("CAST(f AS DECIMAL(38,18)) < 5",       {"f": (-2.2, 0.3)},                 ALWAYS),
-    ("CAST(f AS DECIMAL(38,18)) = 0.1", {"f": (0.1, 0.1)}, MAYBE),  # the text, or its exact value?
+    ("CAST(f AS DECIMAL(38,18)) = 0.1",     {"f": (0.1, 0.1)},                  ALWAYS),
+    # Versions of Java may write more digits.
+    ("CAST(f AS DECIMAL(38,18)) = 0.12345678", {"f": (0.12345678, 0.12345678)}, MAYBE),
+    ("round(f, 2) = 2.68",                  {"f": (2.675, 2.675)},              ALWAYS),
     ("CAST(f AS DECIMAL(38,18)) = 0.125",   {"f": (0.125, 0.125)},              ALWAYS),
     ("CAST(m AS INT) = 2",                  {"m": (Decimal("2.10"), Decimal("2.99"))}, ALWAYS),
     ("CAST(t AS DATE) = DATE'2024-03-05'",  {"t": (at(2024, 3, 5), at(2024, 3, 5, 23))}, ALWAYS),
