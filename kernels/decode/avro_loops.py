@@ -63,7 +63,7 @@ def find_blocks(data: Any, pos: int, sync: int, found: Any, error: Any) -> int:
     while pos < end:
         at = pos
         count, pos = read_varint(data, pos, end)
-        if pos < 0 or count < 1:
+        if pos < 0 or count < 0:
             error[0], error[1] = COUNT, at
             return -1
         size, pos = read_varint(data, pos, end)

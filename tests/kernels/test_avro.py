@@ -122,7 +122,7 @@ REFUSED = {
     "a branch of three": avro_file(record(["null", "long"]), [(1, varint(2) + varint(1))]),
     "a negative branch": avro_file(record(["null", "long"]), [(1, varint(-1) + varint(1))]),
     "more records than bytes": avro_file(record("long"), [(2**40, b"\0")]),
-    "no records": avro_file(record("long"), [(0, b"")]),
+    "bytes of no records": avro_file(record("long"), [(0, b"\0")]),
     "negative records": avro_file(record("long"), [(-1, b"\0")]),
     "too few records": avro_file(record("long"), [(1, b"\0\0")]),
     "more items than bytes": avro_file(record(LONGS), [(1, varint(2**50) + b"\0")]),
@@ -142,6 +142,13 @@ REFUSED = {
 def test_refused(data, loops):
     with pytest.raises(SourceError):
         Container(data).records()
+
+
+def test_blocks_without_records(loops):
+    """pyiceberg writes one for a manifest list without manifests."""
+    blocks = [(0, b""), (1, varint(7)), (0, b"")]
+    assert len(Container(avro_file(record("long"), blocks[:1])).records()) == 0
+    assert len(Container(avro_file(record("long"), blocks)).records()) == 1
 
 
 def test_a_bomb_is_refused(monkeypatch):
