@@ -20,6 +20,11 @@ REBASE = "spark.sql.parquet.datetimeRebaseModeInRead"
 IDS = "spark.sql.parquet.fieldId.read.enabled"
 POLICY = "spark.sql.legacy.timeParserPolicy"
 ZONE = "spark.sql.session.timeZone"
+INT96_REBASE = (
+    "spark.sql.parquet.int96RebaseModeInRead",
+    "spark.sql.legacy.parquet.int96RebaseModeInRead",
+)
+INT96_SHIFT = "spark.sql.parquet.int96TimestampConversion"
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +71,8 @@ def test_java_watches_what_python_asks():
     java = Path(context.__file__).parents[1] / "java/files/SettingsWatch.java"
     keys = re.findall(r'"(spark\.sql\.[\w.]+)"', java.read_text(encoding="utf-8"))
     asked = {*context.USUAL_SETTINGS, context.CASE_SENSITIVE, context.READS_IDS, POLICY, ZONE}
-    assert sorted(keys) == sorted(asked)
+    # Times of type INT96 have no statistics, so nothing else depends on these.
+    assert sorted(keys) == sorted({*asked, *INT96_REBASE, INT96_SHIFT})
 
 
 def rows(df):
@@ -182,6 +188,45 @@ def test_keys_of_a_join_under_another_setting(spark, folder, tmp_path):
         automatic = sks.prune(plain)
         assert values(plain) == values(small) == values(automatic) == [1]
     assert values(plain) == values(small) == values(automatic) == [1, 2]
+
+
+#    a setting, its values when keys are collected and when files are read, other settings, the day
+#    and hour of the key, and the shift of the later reading in hours
+INT96_CASES = [
+    (INT96_REBASE[0], "CORRECTED", "LEGACY", {}, dt.datetime(1500, 2, 5), -9 * 24),
+    (INT96_REBASE[0], "LEGACY", "CORRECTED", {}, dt.datetime(1500, 2, 5), 9 * 24),
+    (INT96_SHIFT, "false", "true", {ZONE: "Asia/Tokyo"}, dt.datetime(2024, 2, 5), -9),
+    (INT96_SHIFT, "true", "false", {ZONE: "Asia/Tokyo"}, dt.datetime(2024, 2, 5), 9),
+    (ZONE, "UTC", "Asia/Tokyo", {INT96_SHIFT: "true"}, dt.datetime(2024, 2, 5), -9),
+]
+
+
+@pytest.mark.parametrize("key, early, late, always, at, shift", INT96_CASES)
+def test_int96_keys_under_another_setting(spark, tmp_path, key, early, late, always, at, shift):
+    """Times of type INT96 have no statistics, but may be the keys of a build side."""
+    hours = dt.timedelta(hours=abs(shift))
+    times = [(at + i * hours).replace(tzinfo=dt.UTC) for i in (-1, 0, 1)]
+    (tmp_path / "fact").mkdir()
+    for k, time in enumerate(times):
+        one = pa.table({"t": pa.array([time], pa.timestamp("us", "UTC")), "k": [k]})
+        pq.write_table(one, tmp_path / f"fact/{k}.parquet")
+    stored = {"d": pa.array([times[1]], pa.timestamp("us", "UTC")), "v": [1]}
+    pq.write_table(pa.table(stored), tmp_path / "dim", use_deprecated_int96_timestamps=True)
+
+    with settings(spark, always | {key: early}):
+        fact = spark.read.parquet(str(tmp_path / "fact"))
+        dim = spark.read.parquet(str(tmp_path / "dim")).where("v = 1")
+        plain = fact.join(dim, fact.t == dim.d)
+        joined = sks.prune_join(fact, dim, {"t": "d"})
+        small = sks.prune(fact.join(dim, fact.t == dim.d))
+        with enabled(spark):
+            planned = fact.join(dim, fact.t == dim.d)
+            planned._jdf.queryExecution().executedPlan()
+        before = rows(fact.join(dim, fact.t == dim.d))
+        assert len(before) == 1 and len(joined.inputFiles()) == len(small.inputFiles()) == 2
+    with settings(spark, always | {key: late}):
+        assert rows(plain) == [before[0] + (1 if shift > 0 else -1)]
+        assert rows(joined) == rows(small) == rows(planned) == rows(plain)
 
 
 def test_names_in_another_case_through_connect(connect, folder):

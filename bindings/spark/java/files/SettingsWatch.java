@@ -16,11 +16,16 @@ import org.apache.spark.sql.types.TimestampType;
  * evaluates expressions under those of the session that runs the query.
  */
 public class SettingsWatch implements Watch {
+  // If this is true, Spark shifts times of type INT96 by the offset of the zone.
+  private static final String INT96_SHIFT = "spark.sql.parquet.int96TimestampConversion";
   private static final String[] KEYS = {
     "spark.sql.caseSensitive",
     "spark.sql.parquet.fieldId.read.enabled",
     "spark.sql.parquet.datetimeRebaseModeInRead",
     "spark.sql.legacy.parquet.datetimeRebaseModeInRead",
+    "spark.sql.parquet.int96RebaseModeInRead",
+    "spark.sql.legacy.parquet.int96RebaseModeInRead",
+    INT96_SHIFT,
     "spark.sql.optimizer.metadataOnly",
     "spark.sql.legacy.timeParserPolicy"
   };
@@ -34,13 +39,18 @@ public class SettingsWatch implements Watch {
 
   SettingsWatch(HadoopFsRelation relation, SQLConf running) {
     this.relation = relation;
-    this.zoned = relation != null && hasTimes(relation.partitionSchema());
+    this.zoned = relation != null && (hasTimes(relation.partitionSchema()) || shiftsInt96());
     this.reading = reading();
     this.running = values(running);
   }
 
   public boolean holds() {
     return reading.equals(reading()) && running.equals(values(SQLConf.get()));
+  }
+
+  private boolean shiftsInt96() {
+    String text = relation.sparkSession().sessionState().conf().getConfString(INT96_SHIFT, "false");
+    return !text.trim().equalsIgnoreCase("false");
   }
 
   private Map reading() {
