@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from skipstone.ir import compute as pc
 from skipstone.ir.errors import PredicateError
+from skipstone.kernels.pack.planes import Mask
 from skipstone.kernels.run import forks
 
 MB: Final = 1e6
@@ -109,37 +110,75 @@ def boolean_of(text: str | None, key: str, otherwise: bool) -> bool:
     return otherwise if found is None else found
 
 
-def spread(low: pa.Array, high: pa.Array, nbytes: npt.NDArray[np.int64]) -> float:
-    """Return the average share of a table's bytes that may hold a given value of the column.
+@dataclass(frozen=True, slots=True)
+class ColumnBounds:
+    """The bounds of one column in n containers, and the containers' sizes.
 
-    It is 1 if the values are in no order, and small if the containers' ranges do not overlap.
-
-    Args:
-        low: The smallest value of each container; null is unknown.
-        high: The greatest.
-        nbytes: The size of each container in bytes, shape (n,).
-
-    Example:
-        >>> sizes = np.ones(4, np.int64)
-        >>> spread(pa.array([0, 10, 20, 30]), pa.array([9, 19, 29, 39]), sizes)
-        0.25
-        >>> spread(pa.array([0, 1, 2, 3]), pa.array([36, 37, 38, 39]), sizes)
-        0.625
+    Attributes:
+        low, high: The smallest and the greatest value of each container; null is unknown.
+        nbytes: The size of each container in bytes, int64, shape (n,).
     """
-    total = float(nbytes.sum())
-    known = np.asarray(pc.and_(pc.is_valid(low), pc.is_valid(high)))
-    if not total or not known.any():
-        return 1.0
-    both = pa.concat_arrays([low.filter(pa.array(known)), high.filter(pa.array(known))])
-    rank = np.asarray(pc.rank(both, tiebreaker="dense")).astype(np.int64)
-    first, last = np.split(rank, 2)
-    weights = nbytes[known]
-    # Count the bytes that may hold each container's smallest value: the bytes of the ranges that
-    # begin at or before it, minus the bytes of the ranges that end before it.
-    begun = np.cumsum(np.bincount(first, weights, minlength=int(rank.max()) + 1))
-    ended = np.cumsum(np.bincount(last, weights, minlength=int(rank.max()) + 1))
-    depth = begun[first] - ended[first - 1]
-    return float(((depth * weights).sum() / weights.sum() + nbytes[~known].sum()) / total)
+
+    low: pa.Array
+    high: pa.Array
+    nbytes: npt.NDArray[np.int64]
+
+    def spread(self) -> float:
+        """Return the average share of the bytes that may hold a given value of the column.
+
+        It is 1 if the values are in no order, and small if the containers' ranges do not overlap.
+
+        Example:
+            >>> sizes = np.ones(4, np.int64)
+            >>> ColumnBounds(pa.array([0, 10, 20, 30]), pa.array([9, 19, 29, 39]), sizes).spread()
+            0.25
+            >>> ColumnBounds(pa.array([0, 1, 2, 3]), pa.array([36, 37, 38, 39]), sizes).spread()
+            0.625
+        """
+        low, high, known, nbytes = self._known()
+        total = float(nbytes.sum())
+        if not total or not known.any():
+            return 1.0
+        rank = np.asarray(pc.rank(pa.concat_arrays([low, high]), tiebreaker="dense"))
+        first, last = np.split(rank.astype(np.int64), 2)
+        weights = nbytes[known]
+        # Count the bytes that may hold each container's smallest value: the bytes of the ranges
+        # that begin at or before it, minus the bytes of the ranges that end before it.
+        begun = np.cumsum(np.bincount(first, weights, minlength=int(rank.max()) + 1))
+        ended = np.cumsum(np.bincount(last, weights, minlength=int(rank.max()) + 1))
+        depth = begun[first] - ended[first - 1]
+        return float(((depth * weights).sum() / weights.sum() + nbytes[~known].sum()) / total)
+
+    def coverable(self, keys: int) -> float:
+        """Return the share of the bytes in containers whose values may all be among `keys` keys.
+
+        These are the containers that have a single value, or no more whole numbers or days
+        than keys.
+
+        Example:
+            >>> sizes = np.ones(3, np.int64)
+            >>> ColumnBounds(pa.array([0, 5, 7]), pa.array([99, 5, 8]), sizes).coverable(2)
+            0.6666666666666666
+        """
+        low, high, known, nbytes = self._known()
+        total = float(nbytes.sum())
+        if not total or not keys or not known.any():
+            return 0.0
+        found = np.asarray(pc.equal(low, high))
+        if pa.types.is_date32(low.type):
+            low, high = low.view(pa.int32()), high.view(pa.int32())
+        if pa.types.is_integer(low.type):
+            width = np.asarray(high).astype(np.float64) - np.asarray(low).astype(np.float64)
+            found |= width < keys
+        return float(nbytes[known][found].sum() / total)
+
+    def _known(self) -> tuple[pa.Array, pa.Array, Mask, npt.NDArray[np.int64]]:
+        """Return the bounds that are known, which containers have them, and all sizes."""
+        valid = pc.and_(pc.is_valid(self.low), pc.is_valid(self.high))
+        return self.low.filter(valid), self.high.filter(valid), np.asarray(valid), self.nbytes
+
+
+UNKNOWN_BOUNDS: Final = ColumnBounds(pa.nulls(0), pa.nulls(0), np.zeros(0, np.int64))
 
 
 class JoinSavings:

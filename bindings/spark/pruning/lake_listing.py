@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from skipstone.bindings.spark.pruning.cost import spread
+from skipstone.bindings.spark.pruning.cost import UNKNOWN_BOUNDS, ColumnBounds
 from skipstone.bindings.spark.pruning.scan_files import UnjudgedFiles
 from skipstone.bindings.spark.registered.listed_rows import NO_ROW, rows_named, where_equal
 from skipstone.bindings.tables.delta.replay import keys_of, paths_of
@@ -116,14 +116,14 @@ class LakeListing:
                     "in Spark's plan"
                 )
 
-    def spread(self, column: str, candidates: Mask) -> float:
-        """Return the share of some files' bytes that may hold one value of a column, on average."""
+    def bounds(self, column: str, candidates: Mask) -> ColumnBounds:
+        """Return the bounds of a column in some files."""
         chosen = self._row[candidates]
         raw = self.table.statistics.raw((column,))
         if raw.min is None or raw.max is None or (chosen == NO_ROW).any():
-            return 1.0
+            return UNKNOWN_BOUNDS
         at = pa.array(chosen)
-        return spread(
+        return ColumnBounds(
             whole(pc.take(raw.min, at)), whole(pc.take(raw.max, at)), self.sizes[candidates]
         )
 

@@ -14,7 +14,7 @@ import pyarrow.fs as pafs
 
 from skipstone.bindings.location import resolve
 from skipstone.bindings.plans.work import Meter
-from skipstone.bindings.spark.pruning.cost import spread
+from skipstone.bindings.spark.pruning.cost import UNKNOWN_BOUNDS, ColumnBounds
 from skipstone.bindings.spark.pruning.listed_files import ListedFiles
 from skipstone.bindings.spark.pruning.scan_files import UnjudgedFiles
 from skipstone.bindings.tables.files import UNKNOWN, Files, Ints
@@ -157,14 +157,14 @@ class Listing(ListedFiles):
                 self.forget()
             return out
 
-    def spread(self, column: str, candidates: Mask) -> float:
-        """Return the share of some files' bytes that may hold one value of a column, on average."""
+    def bounds(self, column: str, candidates: Mask) -> ColumnBounds:
+        """Return the bounds of a column in the row groups of some files."""
         with self._lock:
             table = self._table(np.flatnonzero(candidates))
             raw = LazyColumns(table.groups, "UTC").get((column,))
             if raw is None or raw.min is None or raw.max is None:
-                return 1.0
-            return spread(whole(raw.min), whole(raw.max), table.groups.nbytes)
+                return UNKNOWN_BOUNDS
+            return ColumnBounds(whole(raw.min), whole(raw.max), table.groups.nbytes)
 
     def rows(
         self,

@@ -305,9 +305,16 @@ class _JoinPruner:
         if self._cost(build) > MAX_SHARE * nbytes:
             scan.note_join("the build side of a join is too large compared with it")
             return 0.0
-        apart = 1 - min(scan.spread(name) for name in names)
+        if build.join.needs(build.side) is Needs.UNMATCHED:
+            # Each key takes about a byte or more, so there are hardly more keys than bytes.
+            keys = self._cost(build)
+            apart = min(scan.coverable(name, keys) for name in names)
+            why = "every file has more values than an anti join has keys"
+        else:
+            apart = 1 - min(scan.spread(name) for name in names)
+            why = "every file may hold any key of a join"
         if apart <= 0:
-            scan.note_join("every file may hold any key of a join")
+            scan.note_join(why)
         share = (
             apart
             * (1 - REMAINING_SHARE)

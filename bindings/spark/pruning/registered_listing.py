@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from skipstone.bindings.spark.pruning.cost import spread
+from skipstone.bindings.spark.pruning.cost import UNKNOWN_BOUNDS, ColumnBounds
 from skipstone.bindings.spark.pruning.listed_files import ListedFiles
 from skipstone.bindings.spark.pruning.scan_files import ScanFiles
 from skipstone.bindings.spark.registered.listed_rows import NO_ROW
@@ -107,21 +107,21 @@ class RegisteredListing(ListedFiles):
             out[chosen] &= verdicts != Verdict.NEVER
         return out
 
-    def spread(self, column: str, candidates: Mask) -> float:
-        """Return the share of some files' bytes that may hold one value of a column, on average."""
+    def bounds(self, column: str, candidates: Mask) -> ColumnBounds:
+        """Return the bounds of a column in some files; those of a changed file are unknown."""
         low, high, nbytes = [], [], [self.sizes[candidates & ~self._known]]
         for chosen, statistics in self._parts:
             raw, wanted = statistics.raw((column,)), pa.array(candidates[chosen])
             if raw is None or raw.min is None or raw.max is None:
-                return 1.0
+                return UNKNOWN_BOUNDS
             low.append(whole(raw.min).filter(wanted))
             high.append(whole(raw.max).filter(wanted))
             nbytes.insert(-1, self.sizes[chosen][candidates[chosen]])
         if not low or len({a.type for a in (*low, *high)}) > 1:
-            return 1.0
+            return UNKNOWN_BOUNDS
         unknown = pa.nulls(len(nbytes[-1]), low[0].type)
         lowest, highest = (pa.concat_arrays([*side, unknown]) for side in (low, high))
-        return spread(lowest, highest, np.concatenate(nbytes))
+        return ColumnBounds(lowest, highest, np.concatenate(nbytes))
 
     def rows(
         self,

@@ -16,6 +16,7 @@ from skipstone.kernels.run import forks
 if TYPE_CHECKING:
     from skipstone.bindings.filters.scan import DynamicFilters
     from skipstone.bindings.predicates.predicate import PruningPredicate
+    from skipstone.bindings.spark.pruning.cost import ColumnBounds
 
 MAX_CACHED: Final = 16  # lists
 
@@ -78,8 +79,8 @@ class ScanFiles(Protocol):
         """
         ...
 
-    def spread(self, column: str, candidates: Mask) -> float:
-        """Return the share of some files' bytes that may hold one value of a column, on average.
+    def bounds(self, column: str, candidates: Mask) -> ColumnBounds:
+        """Return the bounds of a column in the containers of some files.
 
         Args:
             column: A column that statistics can judge.

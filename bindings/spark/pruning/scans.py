@@ -14,6 +14,7 @@ from skipstone.bindings.plans.table_protocol import Positions
 from skipstone.bindings.predicates.predicate import PruningPredicate
 from skipstone.bindings.spark.pruning.catalyst import conjunction, conjuncts
 from skipstone.bindings.spark.pruning.context import Context
+from skipstone.bindings.spark.pruning.cost import ColumnBounds
 from skipstone.bindings.spark.pruning.list_files import (
     NARROWED,
     PARQUET,
@@ -198,8 +199,18 @@ class Scan:
 
         The scan must have been listed. It is 1 if the column's values are in no order.
         """
+        return self._bounds(column).spread()
+
+    def coverable(self, column: str, keys: int) -> float:
+        """Return the share of its bytes in files whose values may all be among `keys` keys.
+
+        The scan must have been listed.
+        """
+        return self._bounds(column).coverable(keys)
+
+    def _bounds(self, column: str) -> ColumnBounds:
         assert self.listing is not None and self._spark_opens is not None
-        return self.listing.spread(column, self._spark_opens if self.kept is None else self.kept)
+        return self.listing.bounds(column, self._spark_opens if self.kept is None else self.kept)
 
     def remaining(self, context: Context) -> tuple[int, int]:
         """Return the number of files that Spark would open, and their size in bytes.

@@ -79,8 +79,8 @@ def test_known_files_are_judged(listed, tmp_path):
     listing = listed(str(tmp_path), lambda head, files: None)
     assert kept(listing, "x = 15") == [False, True, False]
     assert kept(listing, "x > 100") == [False] * 3
-    assert listing.spread("x", np.ones(3, np.bool_)) == pytest.approx(1 / 3, rel=0.01)
-    assert listing.spread("s", np.ones(3, np.bool_)) == 1
+    assert listing.bounds("x", np.ones(3, np.bool_)).spread() == pytest.approx(1 / 3, rel=0.01)
+    assert listing.bounds("s", np.ones(3, np.bool_)).spread() == 1
 
 
 @LAKES
@@ -91,7 +91,7 @@ def test_files_that_the_table_does_not_know_stay(listed, tmp_path, cell):
 
     listing = listed(str(tmp_path), change)
     assert kept(listing, "x = 15") == [True, True, False]
-    assert listing.spread("x", np.ones(3, np.bool_)) == 1
+    assert listing.bounds("x", np.ones(3, np.bool_)).spread() == 1
     with pytest.raises(UnsupportedForm):
         listing.rows(predicate("x = 15"), np.ones(3, np.bool_), ["x"], case_sensitive=False)
 

@@ -59,5 +59,5 @@ def test_the_spread_of_a_column():
     unregister_statistics("/lake/t")
     listing = RegisteredListing(TEXT, "[[0],[1]]", DATA, G, [one], False, lambda: None)
     every = np.ones(N, np.bool_)
-    assert listing.spread("k", every) == 0.5  # its own file, and the one that has changed
-    assert listing.spread("y", every) == 1.0
+    assert listing.bounds("k", every).spread() == 0.5  # its own file, and the one that has changed
+    assert listing.bounds("y", every).spread() == 1.0
