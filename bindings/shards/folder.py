@@ -15,6 +15,7 @@ from typing import Final
 
 import pyarrow.fs as pafs
 
+from skipstone.bindings.listing import entries_of
 from skipstone.bindings.location import FileSystemLike, Location, in_folder, resolve
 from skipstone.bindings.statistics.store.atomic import replacing
 from skipstone.bindings.statistics.store.folder import cache_folder
@@ -65,7 +66,7 @@ class ShardFolder:
 
     def names(self) -> set[str]:
         """Return the names of the files in the folder."""
-        infos = self.filesystem.get_file_info(pafs.FileSelector(self.path, allow_not_found=True))
+        infos = entries_of(self.filesystem, self.path, missing_ok=True)
         return {f.base_name for f in infos if f.is_file}
 
     def read(self, name: str) -> bytes:

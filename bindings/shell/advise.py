@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from skipstone.bindings.predicates.sql_workload import split_workload
+from skipstone.bindings.shell.show import write_page
 from skipstone.ir.errors import SourceError, clip, describe_error
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def print_advice(
     name: str | None,
     timezone: str,
     as_json: bool,
-    html: str | None,
+    output: str | None,
 ) -> None:
     """Print a table's advice, or write it as a page.
 
@@ -52,7 +53,7 @@ def print_advice(
         name: The table's name in queries and statements.
         timezone: The time zone of Spark's session.
         as_json: Whether to print JSON.
-        html: The path of the page to write; None prints text.
+        output: The path of the page to write; None prints text.
 
     Raises:
         SourceError: the workload cannot be read, or the page cannot be written.
@@ -73,16 +74,11 @@ def print_advice(
                 f"the first is {clip(text)!r}: {why}"
             )
         raise SourceError(f"{queries}: {found}")
-    if html is not None:
-        try:
-            Path(html).write_text(advice.to_html(), encoding="utf-8")
-        except OSError as e:
-            raise SourceError(
-                f"{html}: the page cannot be written ({describe_error(e)}); name another file"
-            ) from None
+    if output is not None:
+        write_page(advice.to_html(), output)
     if as_json:
         print(advice.to_json())
-    elif html is not None:
-        print(f"written: {html}")
+    elif output is not None:
+        print(f"written: {output}")
     else:
         print(advice)

@@ -12,11 +12,12 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from skipstone.bindings.shell import cache
+from skipstone.bindings.shell.program import Program
 from skipstone.ir.errors import SkipstoneWarning
 
 if TYPE_CHECKING:
@@ -89,6 +90,7 @@ limit_option = click.option(
 order_option = click.option(
     "--order-by", help="Columns to sort by, as after ORDER BY.", metavar="SQL"
 )
+page_option = functools.partial(click.option, help="Write an HTML page to a file.", metavar="FILE")
 
 
 def _print_version(context: click.Context, parameter: click.Parameter, wanted: bool) -> None:
@@ -99,16 +101,8 @@ def _print_version(context: click.Context, parameter: click.Parameter, wanted: b
         context.exit()
 
 
-class InOrder(click.Group):
-    """Lists its commands in the order in which they are added."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names of the commands."""
-        return list(self.commands)
-
-
 @click.group(
-    cls=InOrder,
+    cls=Program,
     no_args_is_help=True,
     context_settings={"show_default": True, "help_option_names": ["-h", "--help"]},
     help="Find the files and row groups that can hold a matching row, from statistics alone.",
@@ -182,21 +176,27 @@ def plan(
 )
 @json_option
 @click.option("--html", "as_html", is_flag=True, help="Print an HTML page.")
+@page_option("--output", "-o")
 @opening_options
 def explain(
     paths: Sequence[str], where: str, limit: int | None, order_by: str | None, timezone: str,
     keep_unreadable: bool, pages: bool, program: bool, container: str | None, as_json: bool,
-    as_html: bool, opening: Opening,
+    as_html: bool, output: str | None, opening: Opening,
 ) -> None:  # fmt: skip
     """Explain what a condition must read after each phase, why, and what would prune more."""
-    if as_json and as_html:
-        raise click.BadParameter("expected one of --json and --html")
+    from skipstone.bindings.shell.show import show_explanation
+
+    if as_html and (as_json or output is not None):
+        other = "--json and --html" if as_json else "--html and --output"
+        raise click.BadParameter(f"expected one of {other}")
     quiet = as_json or as_html
     table, _ = _scan(paths, keep_unreadable, opening, quiet=quiet, whole=False)
     with _no_warnings(), _bars(quiet):
         result = table.plan(where=where, limit=limit, order_by=order_by, timezone=timezone)
-    shown_as: Literal["json", "html", "text"] = "json" if as_json else "html" if as_html else "text"
-    print(result.explain(pages=pages, program=program, container=container, format=shown_as))
+    explain_as = functools.partial(
+        result.explain, pages=pages, program=program, container=container
+    )
+    show_explanation(explain_as, as_json=as_json, as_html=as_html, output=output)
 
 
 @app.command(
@@ -244,14 +244,14 @@ def draw_map(
     help="How many rows to sample; implies --sample.",
 )  # fmt: skip
 @click.option("--name", help="The table's name in queries and in Spark.")
-@click.option("--html", help="Write the report to an HTML file.", metavar="FILE")
+@page_option("--output", "-o", "--html")
 @timezone_option
 @keep_unreadable_option
 @json_option
 @opening_options
 def advise(
     paths: Sequence[str], queries: str | None, sample: bool | None, sample_rows: int | None,
-    name: str | None, html: str | None, timezone: str, keep_unreadable: bool, as_json: bool,
+    name: str | None, output: str | None, timezone: str, keep_unreadable: bool, as_json: bool,
     opening: Opening,
 ) -> None:  # fmt: skip
     """Recommend columns to cluster a table by, and predict what its queries would read."""
@@ -262,7 +262,7 @@ def advise(
         raise click.UsageError("--sample-rows and --no-sample exclude each other; leave one out")
     print_advice(
         table, queries, sample=sample_rows or sample, name=name, timezone=timezone,
-        as_json=as_json, html=html,
+        as_json=as_json, output=output,
     )  # fmt: skip
 
 

@@ -22,11 +22,13 @@ BARE_WORD: Final = re.compile(r"(?:[=<>]|\b(?:IN\s*\(|LIKE\s))\s*[^\W\d]", re.IG
 # Arguments of Python that an error names -> the options that set them.
 OPTIONS: Final = {
     "version=": "--at", "snapshot_id=": "--at", "columns=": "--column", "order_by": "--order-by",
+    "order_by=": "--order-by", "limit=": "--limit",
     "storage_options=": "--storage-option", "storage_options= or filesystem=": "--storage-option",
 }  # fmt: skip
 # They begin an error, or stand among its words; the folders of a path are never followed by these.
 ARGUMENT: Final = re.compile(
-    r"^(?:columns=|order_by)(?= )|(?<![\w/])(?:version|snapshot_id)=(?=[' ])"
+    r"^(?:columns=|order_by)(?= )|(?<=\bby )(?:order_by|limit)=(?= \(line )"
+    r"|(?<![\w/])(?:version|snapshot_id)=(?=[' ])"
     r"|(?<![\w/])storage_options=(?: or filesystem=)?(?=$|[ ;,])"
 )
 # What we print beyond ASCII -> its form where the encoding lacks it.
@@ -62,6 +64,7 @@ def run() -> None:
     That takes Python 0.1 s after NumPy and pyarrow were imported. If a thread is left, or the
     output cannot be written, the process ends as usual.
     """
+    _open_closed_streams()
     _print_in_any_encoding()
     gc.set_threshold(20_000)  # most objects of a command are its modules', which stay
     code: str | int | None = 0
@@ -118,6 +121,16 @@ def _show_warning(
         (file or sys.stderr).write(
             warnings.formatwarning(message, category, filename, lineno, line)
         )
+
+
+def _open_closed_streams() -> None:
+    """Open standard streams that the caller has closed, so that no file takes their place.
+
+    Without standard error, Python prints errors on standard output.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
 
 
 def _print_in_any_encoding() -> None:

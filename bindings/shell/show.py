@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from skipstone.bindings.location import shown
 from skipstone.bindings.shell.text_table import print_table, print_warning
-from skipstone.ir.errors import counted, shown_number
+from skipstone.ir.errors import SourceError, counted, describe_error, shown_number
 from skipstone.ir.node import show_path
 
 if TYPE_CHECKING:
@@ -99,6 +102,41 @@ def _asked(plan: Plan) -> str:
         "" if limit is None else f"LIMIT {limit}",
     ]
     return " ".join(filter(None, parts))
+
+
+def show_explanation(
+    explain_as: Callable[..., str], *, as_json: bool, as_html: bool, output: str | None
+) -> None:
+    """Print an explanation, or write it as a page.
+
+    Args:
+        explain_as: Returns the explanation in a `format=`.
+        as_json, as_html: Whether to print JSON, or a page; else text.
+        output: The path of the page to write; None writes none.
+
+    Raises:
+        SourceError: the page cannot be written.
+    """
+    if output is not None:
+        write_page(explain_as(format="html"), output)
+    if as_json or as_html or output is None:
+        print(explain_as(format="json" if as_json else "html" if as_html else "text"))
+    else:
+        print(f"written: {output}")
+
+
+def write_page(page: str, path: str) -> None:
+    """Write an HTML page.
+
+    Raises:
+        SourceError: it cannot be written.
+    """
+    try:
+        Path(path).write_text(page, encoding="utf-8")
+    except (OSError, ValueError) as e:  # a path with a NUL raises ValueError
+        raise SourceError(
+            f"{shown(path)}: the page cannot be written ({describe_error(e)}); name another file"
+        ) from None
 
 
 def show_paths(plan: Plan) -> None:

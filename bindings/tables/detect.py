@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import pyarrow.fs as pafs
 
+from skipstone.bindings.listing import entries_of
 from skipstone.bindings.location import (
     KNOWN,
     REFUSED,
@@ -181,7 +182,7 @@ def _entries(fs: pafs.FileSystem, folder: str, text: str) -> list[pafs.FileInfo]
         SourceError: the storage cannot be reached.
     """
     try:
-        return list(fs.get_file_info(pafs.FileSelector(folder, allow_not_found=True)))
+        return entries_of(fs, folder, missing_ok=True)
     except NotADirectoryError:
         return []
     except REFUSED as e:

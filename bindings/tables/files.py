@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.fs as pafs
 
+from skipstone.bindings.listing import entries_of
 from skipstone.bindings.location import (
     REFUSED,
     FileSystemLike,
@@ -158,9 +159,8 @@ def _without_duplicates(files: Files) -> Files:
     encoded = pc.dictionary_encode(files.paths)
     if len(encoded.dictionary) == len(files):
         return files
-    return files.take(
-        np.sort(np.unique(numbers_of(encoded.indices), return_index=True)[1]).astype(np.int64)
-    )
+    first = np.unique(numbers_of(encoded.indices), return_index=True)[1]
+    return files.take(np.sort(first).astype(np.int64))
 
 
 class FileListing(NamedTuple):
@@ -312,7 +312,7 @@ def list_folder(
         SourceError: the folder cannot be listed.
     """
     try:
-        entries = fs.get_file_info(pafs.FileSelector(folder, recursive=True))
+        entries = entries_of(fs, folder, recursive=True)
         etags = etags_of(fs, folder)
     except REFUSED as e:
         raise SourceError(

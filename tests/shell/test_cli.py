@@ -212,6 +212,8 @@ MISTAKES = [
     (["plan", "{data}", "-w", "q = abc"],   "put text in single quotes: --where"),
     (["plan", "{data}", "--at", "1"],       "SourceError: --at applies to Delta and Iceberg"),
     (["plan", "{data}", "--order-by", "q"], "UnknownColumn: --order-by names 'q'"),
+    (["plan", "{data}", "-w", "x=1 ORDER BY x"], "give the order by --order-by (line 1"),
+    (["plan", "{data}", "-w", "x=1 LIMIT 2"], "give the number of rows by --limit (line 1"),
     (["check", "{data}", "-c", "q"],        "UnknownColumn: --column names 'q'"),
     (["demo", "--folder", "{file}/f"],      "cannot be made (NotADirectoryError"),
 ]  # fmt: skip

@@ -1,7 +1,9 @@
-"""The command prints in every encoding, shows a warning on one line, and knows -h."""
+"""The command prints in every encoding and place, shows warnings on one line, and knows -h."""
 
+import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 
@@ -80,3 +82,65 @@ def test_a_workload_of_one_part_that_cannot_be_used(file, tmp_path):
     workload.write_text("nosuch = 1\n", encoding="utf-8")
     said = run("advise", file, "--queries", str(workload)).stderr
     assert "w.sql: the workload's only part, 'nosuch = 1', cannot be used: predicate names" in said
+
+
+# Places of the output.
+
+
+@pytest.mark.parametrize("command", [("explain", "-w", "x = 5"), ("advise",)])
+def test_a_page_is_written_to_a_file(file, tmp_path, command):
+    page = tmp_path / "page.html"
+    done = run(command[0], file, *command[1:], "-o", str(page))
+    assert (done.returncode, done.stdout) == (0, f"written: {page}\n")
+    assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
+    done = run(command[0], file, *command[1:], "--output", str(page), "--json")
+    assert done.returncode == 0 and json.loads(done.stdout)
+    done = run(command[0], file, *command[1:], "-o", str(tmp_path / "none" / "page.html"))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert re.fullmatch(r"skipstone: .*the page cannot be written \(File.*\n", done.stderr)
+
+
+def test_a_page_is_printed_or_written(file, tmp_path):
+    done = run("explain", file, "-w", "x = 5", "--html", "-o", str(tmp_path / "page.html"))
+    assert done.returncode == 2 and "expected one of --html and --output" in done.stderr
+
+
+COMMANDS = [
+    ("plan", "{file}", "-w", "x = 5"),
+    ("check", "{file}"),
+    ("cache", "info"),
+    ("--help",),
+    ("--version",),
+]
+#    where standard output and error go, exit code, what standard error says
+PLACES = [
+    ("| true", 141, ""),  # the reader has gone
+    ("> /dev/full", 2, "skipstone: the output cannot be written (OSError: [Errno 28] "),
+    (">&-", 0, ""),
+    ("2>&-", 0, ""),
+]
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="only Linux has /dev/full")
+@pytest.mark.parametrize("place, code, said", PLACES, ids=[p for p, _, _ in PLACES])
+def test_places_that_take_no_output(file, place, code, said):
+    """The exit code of `check` must not say that a statistic is wrong."""
+    for command in COMMANDS:
+        words = [sys.executable, "-m", "skipstone", *(w.format(file=file) for w in command)]
+        script = f"set -o pipefail; (sleep 0.1; {shlex.join(words)}) {place}"
+        done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=120)
+        assert done.returncode == code, (command, done.stderr)
+        assert done.stderr.startswith(said) and done.stderr.count("\n") == bool(said), command
+
+
+def test_an_interrupted_command(file):
+    code = (
+        "import os, signal, sys\n"
+        "from skipstone.bindings.shell import main, show\n"
+        "show.show_plan = lambda *args: os.kill(os.getpid(), signal.SIGINT)\n"
+        "sys.argv = ['skipstone', 'plan', sys.argv[1]]\n"
+        "main.run()"
+    )
+    done = subprocess.run([sys.executable, "-c", code, file], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (130, "")
+    assert done.stderr == "\nskipstone: interrupted\n"

@@ -14,6 +14,7 @@ from typing import Final
 
 import pyarrow.fs as pafs
 
+from skipstone.bindings.listing import entries_of
 from skipstone.bindings.location import (
     ENDPOINTS,
     KNOWN,
@@ -125,11 +126,7 @@ def locate(
     location = LogLocation(uri, fs, root, (), Meter(), time.time_ns())
     try:
         with location.meter.phase("listing"):
-            listed = tuple(
-                i
-                for i in fs.get_file_info(pafs.FileSelector(location.log))
-                if i.type == pafs.FileType.File
-            )
+            listed = tuple(i for i in entries_of(fs, location.log) if i.type == pafs.FileType.File)
     except (FileNotFoundError, NotADirectoryError) as e:
         if info_at(fs, root, uri).type == pafs.FileType.NotFound:
             raise missing(uri, "the folder of a Delta table", fs) from e

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple, TypeVar
 import numpy as np
 import pyarrow.fs as pafs
 
+from skipstone.bindings.listing import entries_of
 from skipstone.bindings.location import REFUSED, shown
 from skipstone.bindings.plans.work import Meter
 from skipstone.bindings.progress import Track
@@ -212,7 +213,7 @@ class Tree:
         """List the contents of one folder, without hidden files and folders."""
         if folder not in self._listings:
             try:
-                every = self._filesystem.get_file_info(pafs.FileSelector(folder))
+                every = entries_of(self._filesystem, folder)
             except REFUSED as e:
                 raise SourceError(
                     f"{shown(folder)}: the folder cannot be listed ({describe_error(e)}); "
