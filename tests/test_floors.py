@@ -33,6 +33,7 @@ SHARED = {
     "bars",
     "hooks",
     "html",
+    "listing",
     "location",
     "progress",
     "store_options",
