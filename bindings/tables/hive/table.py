@@ -28,6 +28,7 @@ from skipstone.bindings.predicates.predicate import PruningPredicate
 from skipstone.bindings.statistics.statistics import Statistics
 from skipstone.bindings.tables.detect import refuse_other_formats
 from skipstone.bindings.tables.hive.folders import HiveFolders
+from skipstone.bindings.tables.hive.inference import typing_folders
 from skipstone.bindings.tables.hive.tree import Folder, Tree
 from skipstone.bindings.tables.parquet.file_schemas import plain_schema
 from skipstone.bindings.tables.parquet.footer_cache import FooterCache
@@ -299,8 +300,9 @@ def scan_hive(
     """Open a table of Parquet files in folders `key=value`, nested to one depth.
 
     This reads very little. To infer the types of partition columns, it lists all folders except the
-    innermost, including empty ones. Otherwise only the folders on the way to the first file are
-    listed. The footer of that file gives the columns, unless `schema` or a summary file does.
+    innermost; of those, it lists one with a file for each type that the texts of a column have.
+    Otherwise only the folders on the way to the first file are listed. The footer of that file
+    gives the columns, unless `schema` or a summary file does.
 
     Args:
         source: The table's folder, or its URI. Names that begin with `.` or `_` are skipped, as in
@@ -360,9 +362,10 @@ def scan_hive(
                 f"{', '.join(tree.columns) or 'no partition columns'}"
             )
         untyped = names - {name.lower() for name in given or ()}
-        folders = (
-            tree.folders()[0] if untyped and infer_types else [(root, dict.fromkeys(tree.columns))]
-        )
+        folders: Sequence[Folder] = [(root, dict.fromkeys(tree.columns))]
+        if untyped and infer_types:
+            inferred = [name for name in tree.columns if name.lower() in untyped]
+            folders = typing_folders(tree, tree.folders()[0], inferred)
         partitions = partition_fields(folders, given, infer=infer_types)
     cache = FooterCache(
         root, fs, named, meter, summaries=use_metadata, keep=on_error == "keep",

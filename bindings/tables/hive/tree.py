@@ -209,6 +209,14 @@ class Tree:
             np.zeros(len(files), np.int64),
         )
 
+    def drop(self, folder: str) -> None:
+        """Forget a folder that holds no file, and the folders in which nothing else lies."""
+        parent = os.path.dirname(folder)
+        inner = self._listings.get(parent, self._listings[self.root]).folders
+        inner.remove(folder)
+        if not inner and parent in self._listings and parent != self.root:
+            self.drop(parent)
+
     def _list(self, folder: str) -> _Listing:
         """List the contents of one folder, without hidden files and folders."""
         if folder not in self._listings:

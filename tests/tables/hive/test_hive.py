@@ -80,6 +80,17 @@ def test_inference_lists_folders_but_no_files(tmp_path):
     assert ss.scan_hive(tmp_path, infer_types=False).schema.field("year").type == pa.string()
 
 
+def test_folders_of_mixed_types_are_listed_until_one_holds_a_file(tmp_path):
+    for folder in ("k=1/a=1", "k=1/a=2", "k=2/a=x", "k=2/a=y", "k=old/a=1", "k=old/a=z"):
+        (tmp_path / folder).mkdir(parents=True)
+        if "old" not in folder:
+            pq.write_table(pa.table({"x": [1]}), tmp_path / folder / "part.parquet")
+    table = ss.scan_hive(tmp_path, schema=pa.schema([("x", pa.int64())]))
+    assert [str(table.schema.field(n).type) for n in ("k", "a")] == ["int32", "string"]
+    assert (table.work["files"], table.work["footers"]) == (2, 0)
+    assert table.plan("k > 1").count() == 2 and len(table.files) == 4
+
+
 def test_sizes_of_unlisted_folders_are_unknown(tmp_path):
     plan = ss.scan_hive(years(tmp_path)).plan("year = 2021 AND x < 25")
     assert plan.sizes.total.files is plan.sizes.total.rows is None

@@ -33,6 +33,30 @@ def by_x(table):
     return sorted(map(repr, table.select(["x", "k"]).to_pylist()))
 
 
+#    texts of the folders that hold a file, of those that hold none, and a condition
+EMPTY = [
+    (["9", "10"], ["abc"], "k > '8'"),
+    (["9", "10"], [str(2**40)], "k > '8'"),
+    (["9", "10"], ["1.5"], "k > '8'"),
+    (["9"], [HIVE_NULL], "k IS NULL"),
+    (["2013-01-01"], ["2013-01-01 10%3A00%3A00"], "k >= '2013-01-01'"),
+    (["9", "abc"], ["10", "1.5"], "k > '8'"),
+]
+
+
+@pytest.mark.parametrize("files, empty, where", EMPTY)
+def test_folders_without_files_give_no_types(spark, tmp_path, files, empty, where):
+    for text in empty:
+        (tmp_path / f"k={text}").mkdir()
+        (tmp_path / f"k={text}" / "_SUCCESS").touch()
+    root = tree(tmp_path, files)
+    theirs, ours = spark.read.parquet(root.as_uri()), ss.scan_hive(root)
+    types = [t.schema.field("k").type for t in (ours, ss.scan_parquet(root), theirs.toArrow())]
+    assert len(set(types)) == 1, types
+    assert by_x(ours.plan(where).to_arrow()) == by_x(theirs.where(where).toArrow())
+    assert ours.plan().count() == theirs.count()
+
+
 def test_types_and_values(spark, tmp_path):
     for i, texts in enumerate(TEXTS):
         root = tree(tmp_path / str(i), texts)
