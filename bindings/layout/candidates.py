@@ -80,9 +80,11 @@ def judge(
     if not workload.queries or not rows.count:
         return []
     weights = np.array([q.weight for q in workload.queries], np.float64)
+    by_duckdb = format in REWRITTEN_BY_DUCKDB
     writes = WriterStatistics(
-        searched_in(rows, workload) if format in REWRITTEN_BY_DUCKDB and not rows.drawn else {},
+        searched_in(rows, workload) if by_duckdb and not rows.drawn else {},
         TEXT_LENGTHS.get(format),
+        nan_counts=not by_duckdb,
     )
 
     def judged(layout: Layout) -> JudgedLayout:

@@ -65,10 +65,12 @@ class WriterStatistics:
     Attributes:
         filters: By column, the values that its bloom filters will be asked for.
         text_length: The characters after which it cuts bounds of text; None if it keeps them whole.
+        nan_counts: Whether its statistics tell how many NaNs there are.
     """
 
     filters: Mapping[Path, SearchedValues] = field(default_factory=dict)
     text_length: int | None = None
+    nan_counts: bool = True
 
 
 PLAIN: Final = WriterStatistics()
@@ -223,7 +225,7 @@ def _column(
         # If a column has NULLs, a container may hold some even if the sample shows none there.
         "null_count": pa.array(nulls, mask=(nulls == 0) if some_nulls else None),
     }
-    if pa.types.is_floating(column.values.type):
+    if writes.nan_counts and pa.types.is_floating(column.values.type):
         out["nan_count"] = pa.array(nans)
     if (searched := writes.filters.get(path)) is not None:
         out["values"] = values_lists(searched, column, codes, starts, low, high, rows)

@@ -8,16 +8,19 @@ File systems of fsspec may have entity tags instead.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow.fs as pafs
 
-from skipstone.bindings.tables.settled import COARSE_STEP
+from skipstone.bindings.tables.settled import COARSE_STEP, UNKNOWN
 from skipstone.kernels.config import config
 
 # A file that changed this recently, in ns, may change again within one tick of the file system's
@@ -78,6 +81,19 @@ def identity_of(path: str) -> FileIdentity | None:
     return FileIdentity(
         found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
     )
+
+
+def change_times(paths: Sequence[str]) -> npt.NDArray[np.int64]:
+    """Return when the bytes or the record of each local file were changed.
+
+    Returns:
+        int64 array in ns since 1970, shape (n,); -1 if a file cannot be found.
+    """
+    times = np.full(len(paths), UNKNOWN, np.int64)
+    for i, path in enumerate(paths):
+        with contextlib.suppress(OSError):
+            times[i] = os.stat(path).st_ctime_ns
+    return times
 
 
 def identity_in(filesystem: pafs.FileSystem, path: str) -> FileIdentity | None:

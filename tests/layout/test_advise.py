@@ -106,6 +106,22 @@ def test_a_sample_of_all_rows_predicts_exactly(table, tmp_path):
         assert predicted.shares == tuple(len(after.plan(q).kept) / 40 for q in WORKLOAD)
 
 
+@pytest.mark.parametrize("sample", [True, False])
+def test_files_that_may_hold_nan_are_read(tmp_path, sample):
+    """Parquet files count no NaN, which Spark orders above every number."""
+    workload = ["f > 100", "f < -100", "f BETWEEN 100 AND 150", "f <> 0"]
+    rows = pa.table({"f": np.random.default_rng(1).normal(0, 100, 10_000)})
+    (tmp_path / "t").mkdir()
+    pq.write_table(rows, tmp_path / "t" / "t.parquet", row_group_size=500)
+    advice = ss.scan_parquet(tmp_path / "t").advise(workload, sample=sample)
+    (predicted,) = [c.shares for c in advice.candidates if c.label == "sort by f"]
+    pq.write_table(rows.sort_by("f"), tmp_path / "sorted.parquet", row_group_size=500)
+    after = ss.scan_parquet(tmp_path / "sorted.parquet")
+    read = [len(after.plan(q).kept) / 20 for q in workload]
+    assert np.abs(np.array(predicted) - read).max() < (0.06 if sample else 0.5)
+    assert [read[0], read[3]] == [predicted[0], predicted[3]] == [1, 1]
+
+
 def test_searches_count_the_bloom_filters_that_duckdb_writes(tmp_path):
     """Lines of one order have one customer, so row groups of some days hold few customers."""
     duckdb = pytest.importorskip("duckdb")

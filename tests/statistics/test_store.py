@@ -181,9 +181,10 @@ def test_a_write_that_fails_leaves_the_old_file(fails, tmp_path, monkeypatch):
         monkeypatch.setattr(write._Sink, "end_block", full)
     else:
         monkeypatch.setattr(os, fails, full)
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(OSError, match="No space left") as found:
         many(40_000).save(path)
     monkeypatch.undo()
+    assert found.value.filename == str(path) and ".tmp" not in str(found.value)
     assert path.read_bytes() == good and os.listdir(tmp_path) == ["x.stats"]
 
 

@@ -38,7 +38,9 @@ def replacing(path: str) -> Iterator[IO[bytes]]:
             if e.filename2 is None:
                 raise
             raise OSError(e.errno, e.strerror, path) from None  # `e` names the temporary file
-    except BaseException:
+    except BaseException as e:
+        if isinstance(e, OSError) and e.errno is not None and e.filename is None:
+            e.filename = path  # errors of writing name no file
         with contextlib.suppress(FileNotFoundError):
             os.unlink(temporary)
         raise

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow.fs as pafs
 
-from skipstone.bindings.location import in_folder, is_local
+from skipstone.bindings.location import REFUSED, in_folder, is_local, resolve, shown
 from skipstone.bindings.plans.work import Meter
 from skipstone.bindings.progress import FooterProgress
 from skipstone.bindings.tables.files import Files, Ints
@@ -18,6 +18,7 @@ from skipstone.bindings.tables.parquet.groups import RowGroupPart
 from skipstone.bindings.tables.parquet.options import SNAPSHOT_NAME
 from skipstone.ir import compute as pc
 from skipstone.ir.arrow import arrow_of
+from skipstone.ir.errors import SourceError, StatisticsError, describe_error
 
 if TYPE_CHECKING:
     from skipstone.bindings.tables.parquet.metadata_file import MetadataFile
@@ -66,9 +67,7 @@ class FooterCache:
     def _find_snapshot(self, stats: str | bool | None) -> Snapshot | None:
         if stats is False or (stats is None and not self._may_have_snapshot()):
             return None
-        from skipstone.bindings.tables.parquet.saved_footers import find_snapshot
-
-        return find_snapshot(stats, self.root, self.filesystem, self.meter)
+        return _open_snapshot(stats, self.root, self.filesystem, self.meter)
 
     def _may_have_snapshot(self) -> bool:
         """Return False if there certainly is no snapshot in `root`; remote storage is not asked."""
@@ -114,7 +113,7 @@ class FooterCache:
             parts: list[RowGroupPart] = []
             unknown = np.ones(len(files), np.bool_)
             if self._snapshot is not None and len(files):
-                saved = self._snapshot.part(files)
+                saved = self._snapshot.part(files, self.filesystem)
                 self._count(saved)
                 parts.append(saved)
                 unknown[saved.files] = False
@@ -158,3 +157,46 @@ def _counting_known(
         total: The number of all files.
     """
     return None if progress is None else lambda done: progress(total - missing + done, total)
+
+
+def _open_snapshot(
+    stats: str | bool | None, root: str | None, filesystem: pafs.FileSystem, meter: Meter
+) -> Snapshot | None:
+    """Return the snapshot to use: the one that `stats` names, else the one beside the data.
+
+    Args:
+        stats: A path or URI; else it lies beside the data.
+        root: The table's folder; None if files were named.
+        filesystem: The file system of the folder.
+        meter: Counts the snapshots and bytes.
+
+    Returns:
+        The snapshot; None if there is none beside the data, or it cannot be used.
+
+    Raises:
+        SourceError: the snapshot that `stats` names cannot be read.
+        StatisticsError: the snapshot that `stats` names is damaged, or of another version.
+    """
+    from skipstone.bindings.tables.parquet.saved_footers import Snapshot
+
+    if not isinstance(stats, str):
+        fs, path = (filesystem, in_folder(root or "", SNAPSHOT_NAME))
+    else:
+        fs, path = resolve(stats, None)
+    try:
+        with fs.open_input_file(path) as source:
+            data = source.read_buffer()
+    except REFUSED as e:
+        if isinstance(stats, str):
+            raise SourceError(
+                f"{shown(stats)}: the statistics cannot be read ({describe_error(e)}); "
+                "name a file that save_stats wrote, or leave stats out"
+            ) from e
+        return None
+    meter.count("snapshots", 1, data.size)
+    try:
+        return Snapshot(path, data)
+    except StatisticsError:
+        if isinstance(stats, str):
+            raise
+        return None  # the footers have the same statistics

@@ -10,27 +10,26 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from skipstone.bindings.location import REFUSED, in_folder, resolve, shown
-from skipstone.bindings.plans.work import Meter
 from skipstone.bindings.statistics.casts import cast_or_null
 from skipstone.bindings.statistics.store.atomic import replacing
 from skipstone.bindings.statistics.store.layout import MALFORMED, wrong
 from skipstone.bindings.statistics.store.table_file import read_table, write_table
 from skipstone.bindings.tables.files import UNKNOWN, Files, Ints
+from skipstone.bindings.tables.identity import change_times
 from skipstone.bindings.tables.parquet.file_schemas import BloomLocation, FileSchema, widens
 from skipstone.bindings.tables.parquet.groups import Exactness, RowGroups, first_positions
-from skipstone.bindings.tables.parquet.options import SNAPSHOT_NAME
 from skipstone.bindings.tables.settled import settled
 from skipstone.ir import compute as pc
 from skipstone.ir.arrow import arrow_of, booleans_of, int64_of, python_array
 from skipstone.ir.cached import cached_property
-from skipstone.ir.errors import SourceError, StatisticsError, describe_error
+from skipstone.ir.errors import StatisticsError, describe_error
 from skipstone.ir.node import Path
 from skipstone.kernels.pack.columns import ColumnStatistics
 from skipstone.kernels.pack.planes import Mask
@@ -40,7 +39,12 @@ AT_ONCE: Final = 8  # columns that are looked up together: memory grows with the
 
 
 def write_snapshot(
-    groups: RowGroups, exact: Exactness, listed: int, filesystem: pafs.FileSystem, path: str
+    groups: RowGroups,
+    exact: Exactness,
+    listed: int,
+    source: pafs.FileSystem,
+    filesystem: pafs.FileSystem,
+    path: str,
 ) -> None:
     """Save the statistics of a table's files.
 
@@ -48,17 +52,21 @@ def write_snapshot(
         groups: The row groups.
         exact: True if bounds occur in a row.
         listed: The time before the files were listed, in ns since 1970.
+        source: The file system of the table's files.
         filesystem: The file system of `path`.
         path: The file to write.
 
     Raises:
         OSError: the file cannot be written.
     """
+    files = groups.files
     # An etag identifies a file's content, and so does an old enough modification time.
-    identified = settled(groups.files.times, listed) | np.asarray(
-        groups.files.etags.is_valid(), np.bool_
-    )
-    table = _table(groups, exact, identified)
+    identified = settled(files.times, listed) | np.asarray(files.etags.is_valid(), np.bool_)
+    if isinstance(source, pafs.LocalFileSystem):
+        changed = change_times(files.paths.to_pylist())
+        identified &= (changed != UNKNOWN) & (changed < listed)  # else not what was read
+        files = replace(files, etags=_tags(changed))
+    table = _table(groups, files, exact, identified)
     if isinstance(filesystem, pafs.LocalFileSystem):
         with replacing(path) as file:
             write_table(file, table)
@@ -69,11 +77,17 @@ def write_snapshot(
             write_table(sink, table)
 
 
-def _table(groups: RowGroups, exact: Exactness, identified: Mask) -> pa.Table:
+def _tags(changed: Ints) -> pa.StringArray:
+    """Return times of change as etags."""
+    return pc.cast(arrow_of(changed, changed != UNKNOWN), pa.string())
+
+
+def _table(groups: RowGroups, all_files: Files, exact: Exactness, identified: Mask) -> pa.Table:
     """Return the table of a snapshot.
 
     Args:
         groups: The row groups.
+        all_files: Their files, with etags to save.
         exact: True if bounds occur in a row.
         identified: Mask of the files to save, by position in the table.
     """
@@ -87,7 +101,7 @@ def _table(groups: RowGroups, exact: Exactness, identified: Mask) -> pa.Table:
     def column(values: pa.Array) -> pa.Array:
         return pa.concat_arrays([values.take(at), pa.nulls(len(without_groups), values.type)])
 
-    files = groups.files.take(file)
+    files = all_files.take(file)
     columns: dict[str, Any] = {
         "path": files.paths.dictionary_encode(),
         "size": files.sizes,
@@ -208,14 +222,17 @@ class Snapshot:
     def _ints(self, name: str) -> Ints:
         return int64_of(self.table.column(name))
 
-    def part(self, files: Files) -> SavedPart:
+    def part(self, files: Files, filesystem: pafs.FileSystem) -> SavedPart:
         """Return the row groups of the files that did not change since they were saved.
 
         A file is unchanged if its size and time are the same, and its etag if it has one. Without
-        an etag, its time must be known.
+        an etag, its time must be known. The etag of a local file is the time of its last change,
+        which no program can set.
         """
         listed_at, saved_at = self._find(files.paths)
         etags = files.etags.take(arrow_of(listed_at))
+        if isinstance(filesystem, pafs.LocalFileSystem):
+            etags = _tags(change_times(files.paths.take(arrow_of(listed_at)).to_pylist()))
         saved_etags = self.etags.take(arrow_of(saved_at))
         same_etag = booleans_of(pc.equal(etags, saved_etags))
         no_etags = np.asarray(pc.and_(etags.is_null(), saved_etags.is_null()))
@@ -352,46 +369,3 @@ def _widen(values: pa.Array | None, arrow_type: pa.DataType) -> pa.Array | None:
     if integers or widens(values.type, arrow_type):
         return cast_or_null(values, arrow_type).combine_chunks()
     return None
-
-
-def find_snapshot(
-    stats: str | bool | None, root: str | None, filesystem: pafs.FileSystem, meter: Meter
-) -> Snapshot | None:
-    """Return the snapshot to use: the one that `stats` names, else the one beside the data.
-
-    Args:
-        stats: A path or URI; None looks beside the data; False uses none.
-        root: The table's folder; None if files were named.
-        filesystem: The file system of the folder.
-        meter: Counts the snapshots and bytes.
-
-    Returns:
-        The snapshot; None if there is none beside the data, or it cannot be used.
-
-    Raises:
-        SourceError: the snapshot that `stats` names cannot be read.
-        StatisticsError: the snapshot that `stats` names is damaged, or of another version.
-    """
-    if stats is False or (stats is None and root is None):
-        return None
-    if not isinstance(stats, str):
-        fs, path = (filesystem, in_folder(root or "", SNAPSHOT_NAME))
-    else:
-        fs, path = resolve(stats, None)
-    try:
-        with fs.open_input_file(path) as source:
-            data = source.read_buffer()
-    except REFUSED as e:
-        if isinstance(stats, str):
-            raise SourceError(
-                f"{shown(stats)}: the statistics cannot be read ({describe_error(e)}); "
-                "name a file that save_stats wrote, or leave stats out"
-            ) from e
-        return None
-    meter.count("snapshots", 1, data.size)
-    try:
-        return Snapshot(path, data)
-    except StatisticsError:
-        if isinstance(stats, str):
-            raise
-        return None  # the footers have the same statistics

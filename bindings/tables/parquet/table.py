@@ -250,7 +250,8 @@ class ParquetTable(Table, CompleteTable):
         """Save the footers' statistics, so that later scans read only new and changed footers.
 
         A scan finds the saved file beside the data, or takes it as `stats=`. It is used for files
-        whose path, size, modification time and, if there is one, etag are the same. Files
+        whose path, size, modification time and, if there is one, etag are the same. Local files
+        must also have the same time of change, which no program can set (`ctime`). Files
         that changed in the last few milliseconds before they were listed are not saved (two
         seconds, if times are whole seconds): they might change again and keep their time. Files
         that cannot be read are not saved either.
@@ -290,7 +291,8 @@ class ParquetTable(Table, CompleteTable):
         else:
             fs, where = resolve(path)
         groups = self.groups.with_all_columns()
-        write_snapshot(groups, Exactness(LazyColumns(groups, "UTC")), self._listed, fs, where)
+        exact = Exactness(LazyColumns(groups, "UTC"))
+        write_snapshot(groups, exact, self._listed, self.filesystem, fs, where)
         return where
 
     def answer(self, request: PlanRequest) -> Plan:

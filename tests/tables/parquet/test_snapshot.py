@@ -4,6 +4,7 @@ import datetime as dt
 import decimal
 import os
 import pickle
+import shutil
 import subprocess
 import sys
 import threading
@@ -168,6 +169,13 @@ def other(path, age=20):
     assert path.stat().st_size == size
 
 
+def in_place(path):
+    """Write another file of the same size into the same file."""
+    beside = Path(shutil.copy(path, path.with_name("_beside")))
+    other(beside)
+    path.write_bytes(beside.read_bytes()), shutil.copystat(beside, path)
+
+
 def longer(path):
     write(path, {"x": list(range(1000, 1100))}, age=20)
 
@@ -177,6 +185,8 @@ CHANGES = {
     "nothing": (lambda p: None, 6, 0),
     "same size, other time": (lambda p: other(p, age=21), 5, 1),
     "same time, other size": (longer, 5, 1),
+    "same size, same time": (other, 5, 1),
+    "same size, in place": (in_place, 5, 1),
     "older, same size": (lambda p: other(p, age=-1000), 5, 1),
     "deleted": (lambda p: p.unlink(), 5, 0),
     "added": (lambda p: write(p.parent / "new.parquet", {"x": [1000, 1005]}), 6, 1),
@@ -236,34 +246,22 @@ def test_times_and_etags_of_file_systems(tmp_path):
 # Unusable snapshots.
 
 
-def damaged(data, how):
-    return {
-        "empty": b"",
-        "cut": data[: len(data) // 2],
-        "without its tail": data[:-4],
-        "one bit": data[:500] + bytes([data[500] ^ 1]) + data[501:],
-        "another version": data[:-12] + (99).to_bytes(4, "little") + data[-8:],
-        "of something else": b"PAR1" * 100,
-        "longer": data + b"x",
-    }[how]
+DAMAGES = {
+    "empty": lambda data: b"",
+    "cut": lambda data: data[: len(data) // 2],
+    "without its tail": lambda data: data[:-4],
+    "one bit": lambda data: data[:500] + bytes([data[500] ^ 1]) + data[501:],
+    "another version": lambda data: data[:-12] + (99).to_bytes(4, "little") + data[-8:],
+    "of something else": lambda data: b"PAR1" * 100,
+    "longer": lambda data: data + b"x",
+}
 
 
-@pytest.mark.parametrize(
-    "how",
-    [
-        "empty",
-        "cut",
-        "without its tail",
-        "one bit",
-        "another version",
-        "of something else",
-        "longer",
-    ],
-)
+@pytest.mark.parametrize("how", DAMAGES)
 def test_a_damaged_file_is_skipped_but_an_error_if_named(tmp_path, how):
     years(tmp_path)
     path = ss.scan_parquet(tmp_path).save_stats()
-    Path(path).write_bytes(damaged(Path(path).read_bytes(), how))
+    Path(path).write_bytes(DAMAGES[how](Path(path).read_bytes()))
     for scan in SCANS.values():
         table = scan(tmp_path)
         assert table.plan("x = 25").to_arrow()["x"].to_pylist() == [25]
