@@ -15,6 +15,7 @@ from skipstone.bindings.layout.filters import searched_in
 from skipstone.bindings.layout.rows import Rows
 from skipstone.bindings.layout.simulate import Kind, Layout, WriterStatistics, simulate
 from skipstone.bindings.layout.workload import Workload
+from skipstone.bindings.tables.partitions import HIVE_NULL, common_type
 from skipstone.ir.node import Path
 
 MAX_COMBINED: Final = 3  # the columns that layouts by several columns choose from
@@ -23,6 +24,7 @@ MAX_COMBINED: Final = 3  # the columns that layouts by several columns choose fr
 TOLERANCE: Final = 0.02
 STATISTICS_TOLERANCE: Final = 0.05
 MAX_PARTITIONS: Final = 10_000
+MAX_FOLDER_BYTES: Final = 80  # of a text in a folder's name; three times as long if it is escaped
 # The first statement for these formats is DuckDB's, which writes bloom filters.
 REWRITTEN_BY_DUCKDB: Final = ("parquet", "hive")
 # Characters that Spark's writers keep of a text's bounds.
@@ -111,11 +113,29 @@ def judge(
         ]
     most = min(containers, MAX_PARTITIONS)
     for path in best:
-        if len(rows.columns[path].values) <= most:
+        values = rows.columns[path].values
+        if len(values) <= most and _folders_keep(values, typed=not by_duckdb):
             layouts.append(Layout("partition", (), (path,)))
             layouts += [Layout("partition", (key,), (path,)) for key in best if key != path]
     close = STATISTICS_TOLERANCE if rows.drawn else TOLERANCE
     return ranked([*single, *map(judged, layouts)], close)
+
+
+def _folders_keep(values: pa.Array, typed: bool) -> bool:
+    """Return whether readers get the values of a column from the names of its partition folders.
+
+    Args:
+        values: Values of the column.
+        typed: Whether the table's metadata has the column's type. Otherwise readers infer it from
+            the names, so that the text 007 becomes the number 7.
+    """
+    kind = values.type
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        texts = values.to_pylist()
+        fits = max((len(text.encode()) for text in texts), default=0) <= MAX_FOLDER_BYTES
+        infers = not {"", HIVE_NULL} & {*texts} and pa.types.is_string(common_type(texts))
+        return fits and (typed or infers)
+    return typed or pa.types.is_integer(kind) or pa.types.is_date32(kind)
 
 
 def complementary(single: Sequence[JudgedLayout], weights: npt.NDArray[np.float64]) -> list[Path]:

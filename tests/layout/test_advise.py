@@ -1,5 +1,7 @@
 """Advice: the best layout is found, predictions hold, and everything odd is said."""
 
+import datetime as dt
+import decimal
 import json
 import shutil
 
@@ -267,6 +269,30 @@ def test_partitioned_tables_keep_their_partitions(tmp_path):
     assert advice.best is not None
     assert advice.best.label == "sort by user within country"
     assert 'PARTITION_BY ("country")' in advice.statements[0].sql
+
+
+#    values of a column, a search that partitions would serve, and whether folders keep the values
+FOLDERS = [
+    (["at", "007"], "k = 'at'", True),
+    (["007", "008"], "k = '007'", False),  # Spark reads the folder's name as 7
+    (["2024-01-01", "2024-01-02"], "k = '2024-01-01'", False),
+    (["x", ""], "k = 'x'", False),
+    (["p" * 200 + "a", "p" * 200 + "b"], "k LIKE '%a'", False),
+    ([1, 2], "k = 1", True),
+    ([dt.date(2024, 1, 1), dt.date(2024, 1, 2)], "k = DATE'2024-01-01'", True),
+    ([decimal.Decimal("1.50"), decimal.Decimal("2.00")], "k = 1.5", False),
+    ([dt.datetime(2024, 1, 1, 0, 0, 1), dt.datetime(2024, 1, 2)], "k < '2024-01-02'", False),
+]
+
+
+@pytest.mark.parametrize(
+    "values, where, kept", FOLDERS, ids=[str(v[0])[:12] for v, _, _ in FOLDERS]
+)
+def test_partitions_are_advised_if_folders_keep_the_values(tmp_path, values, where, kept):
+    rows = pa.table({"k": values * 5000, "v": range(10_000)})
+    pq.write_table(rows, tmp_path / "t.parquet", row_group_size=100)
+    advice = ss.scan_parquet(tmp_path).advise([where], sample=True)
+    assert any(c.kind == "partition" for c in advice.candidates) == kept
 
 
 SCHEMA = pa.schema([("a", pa.int64()), ("b", pa.int64())])
