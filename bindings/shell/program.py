@@ -32,22 +32,25 @@ class Program(click.Group):
             return super().make_context(*args, **others)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a command, and write out what it printed."""
+        """Run a command."""
         with _ending():
-            result = super().invoke(ctx)
-            sys.stdout.flush()
-            return result
+            return super().invoke(ctx)
 
 
 @contextlib.contextmanager
 def _ending() -> Iterator[None]:
-    """Say how the command ended, if the user interrupted it or its output cannot be written.
+    """Write out what was printed; say so if that fails, or if the user interrupted the command.
 
     Raises:
         Exit: it ended so.
     """
     try:
-        yield
+        try:
+            yield
+        except click.exceptions.Exit:
+            sys.stdout.flush()
+            raise
+        sys.stdout.flush()
     except KeyboardInterrupt:
         click.echo("\nskipstone: interrupted", err=True)
         raise click.exceptions.Exit(INTERRUPTED) from None
