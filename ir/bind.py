@@ -29,6 +29,7 @@ from skipstone.ir.comparisons import (
 from skipstone.ir.errors import AmbiguousColumn, limited_nesting, unknown_column
 from skipstone.ir.forms import CONDITIONS, SCALARS
 from skipstone.ir.functions.build import TRUTH, as_text, build, cast, truth
+from skipstone.ir.functions.spark_names import explain_function
 from skipstone.ir.like import decode
 from skipstone.ir.node import (
     FIELD,
@@ -354,11 +355,10 @@ class _Binder:
                 column = Node(Op.COLUMN, value=path, dtype=leaf.dtype)
                 return char.char_column(leaf, column, self.session) if leaf.char_length else column
             case []:
-                from skipstone.ir.coercion.fields import fields_of
-                from skipstone.ir.functions.spark_names import explain_function
-
                 if (parent := self.unordered_parent(key)) is not None:
                     column = self.column(Node(Op.COLUMN, value=Name(parent.path)))
+                    from skipstone.ir.coercion.fields import fields_of
+
                     return fields_of(column, name.parts[len(parent.path) :], shown, self.session)
                 if len(key) == 1 and key[0].lower() in LITERAL_FUNCTIONS:
                     return unknown(shown, *explain_function(key[0].lower()))

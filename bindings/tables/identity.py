@@ -1,4 +1,4 @@
-"""Identify the content of local files without reading it, so that what was read can be used again.
+"""Tell whether files changed without reading them, so that what was read can be used again.
 
 The system's record of a file says when the file was last changed, and no program can set that time.
 Skipstone relies on this only for file systems that are known to keep such records on this machine.
@@ -20,9 +20,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.fs as pafs
 
-from skipstone.bindings.tables.settled import COARSE_STEP, UNKNOWN
 from skipstone.kernels.config import config
 
+UNKNOWN: Final = -1
+# Clock steps in ns. A file that changed within one step before it was listed may change again and
+# keep its time.
+STEP, COARSE_STEP, SECOND = 20_000_000, 2_000_000_000, 1_000_000_000
 # A file that changed this recently, in ns, may change again within one tick of the file system's
 # clock and keep its times.
 UNSETTLED: Final = COARSE_STEP
@@ -81,6 +84,23 @@ def identity_of(path: str) -> FileIdentity | None:
     return FileIdentity(
         found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
     )
+
+
+def settled(times: npt.NDArray[np.int64], listed: int) -> npt.NDArray[np.bool_]:
+    """Return for each file whether any later change must give it another modification time.
+
+    Args:
+        times: Modification times in ns since 1970, shape (n,); -1 is unknown. Whole seconds come
+            from a coarse clock.
+        listed: The time just before the files were listed, in ns since 1970.
+
+    Example:
+        >>> settled(np.array([1_000_000_001, 1_000_000_000, -1]), 2_000_000_000)
+        array([ True, False, False])
+    """
+    step = np.where(times % SECOND == 0, COARSE_STEP, STEP)
+    is_settled: npt.NDArray[np.bool_] = (times != UNKNOWN) & (times + step < listed)
+    return is_settled
 
 
 def change_times(paths: Sequence[str]) -> npt.NDArray[np.int64]:

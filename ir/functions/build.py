@@ -16,6 +16,7 @@ from skipstone.ir.functions.arithmetic import number
 from skipstone.ir.functions.casts import check_cast, steps
 from skipstone.ir.functions.dates import FIELDS
 from skipstone.ir.functions.instants import instants_of, is_only_bounded, wall_of
+from skipstone.ir.functions.spark_names import explain_function, explain_method
 from skipstone.ir.interval import evaluate_rows
 from skipstone.ir.node import Node, Op, literal, unknown
 from skipstone.ir.session import CannotJudge, Session
@@ -64,8 +65,6 @@ def plain_call(name: str, args: tuple[Node, ...], session: Session) -> Node:
         name = LATEST.get(name, name)
         function = function_of(name)
         if function is None:
-            from skipstone.ir.functions.spark_names import explain_function, explain_method
-
             space, _, method = name.rpartition(".")
             known = space and explain_method(space, method, [*map(show, args)])
             why, hint = known or explain_function(name)

@@ -18,11 +18,11 @@ from skipstone.bindings.spark.pruning.cost import UNKNOWN_BOUNDS, ColumnBounds
 from skipstone.bindings.spark.pruning.listed_files import ListedFiles
 from skipstone.bindings.spark.pruning.scan_files import UnjudgedFiles
 from skipstone.bindings.tables.files import UNKNOWN, Files, Ints
+from skipstone.bindings.tables.identity import settled
 from skipstone.bindings.tables.parquet.footer_cache import FooterCache
 from skipstone.bindings.tables.parquet.groups import LazyColumns, schemas_in
 from skipstone.bindings.tables.parquet.table import ParquetTable
 from skipstone.bindings.tables.partitions import Texts
-from skipstone.bindings.tables.settled import settled
 from skipstone.bindings.tables.table_columns import paths_in
 from skipstone.ir.arrow import whole
 from skipstone.ir.errors import UnsupportedForm

@@ -28,7 +28,7 @@ from skipstone.bindings.statistics.store.write import save_packed
 from skipstone.bindings.tables.delta.fields import fields_of
 from skipstone.bindings.tables.delta.log import LogLocation, SnapshotRequest, Stamp
 from skipstone.bindings.tables.delta.snapshot import METADATA, Snapshot, files_schema
-from skipstone.bindings.tables.settled import settled
+from skipstone.bindings.tables.identity import settled
 from skipstone.ir.errors import StatisticsError, describe_error
 from skipstone.kernels import logs
 

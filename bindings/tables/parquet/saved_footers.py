@@ -22,10 +22,9 @@ from skipstone.bindings.statistics.store.atomic import replacing
 from skipstone.bindings.statistics.store.layout import MALFORMED, wrong
 from skipstone.bindings.statistics.store.table_file import read_table, write_table
 from skipstone.bindings.tables.files import UNKNOWN, Files, Ints
-from skipstone.bindings.tables.identity import change_times
+from skipstone.bindings.tables.identity import change_times, settled
 from skipstone.bindings.tables.parquet.file_schemas import BloomLocation, FileSchema, widens
 from skipstone.bindings.tables.parquet.groups import Exactness, RowGroups, first_positions
-from skipstone.bindings.tables.settled import settled
 from skipstone.ir import compute as pc
 from skipstone.ir.arrow import arrow_of, booleans_of, int64_of, python_array
 from skipstone.ir.cached import cached_property

@@ -12,7 +12,7 @@ import pytest
 
 import skipstone as ss
 from skipstone.bindings.tables.delta import cache, disk, log, snapshot
-from skipstone.bindings.tables.settled import STEP
+from skipstone.bindings.tables.identity import STEP
 from tests.support.effort import LONG
 from tests.support.tables.delta_log import Log, Written, delta_schema, simple
 
