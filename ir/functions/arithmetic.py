@@ -173,19 +173,30 @@ def half_up(a: Data, unit: int) -> Data:
     return np.where(np.asarray(a < 0, np.bool_), -size, size)
 
 
+def half_even(a: Data, unit: int) -> Data:
+    """Divide integers by a positive one and round to the nearest; halves to the even one."""
+    if unit == 1:
+        return a
+    a = wide_for(a, 2 * unit)
+    whole = a // unit
+    twice = 2 * (a - whole * unit)
+    up = np.asarray((twice > unit) | ((twice == unit) & (whole % 2 == 1)), np.bool_)
+    return np.asarray(whole + up)
+
+
 def rounded(x: Data, decimals: int) -> tuple[Data, Mask]:
     """Round the absolute values of doubles half up to whole units of 10^-decimals.
 
     Returns:
         The numbers of units, and a mask of those that are certain: the exact value of a number and
-        its shortest text round alike. 10^22 is the greatest exact power, and the products of units
-        below 2^50 are then exact to one part in 2^52.
+        its shortest text round alike, and halves are far. 10^22 is the greatest exact power, and
+        the products of units below 2^50 are then exact to one part in 2^51.
     """
     with np.errstate(all="ignore"):
-        units = np.abs(x) * 10.0 ** min(decimals, 22)
+        units = np.abs(x) * 10.0 ** max(min(decimals, 22), -22)
         whole = np.floor(units)
         apart = np.abs(units - whole - 0.5) > units * 2.0**-50
-        certain = apart & (units < 2.0**50) & (decimals <= 22)
+        certain = apart & (units < 2.0**50) & (abs(decimals) <= 22)
         return whole + (units - whole >= 0.5), np.asarray(certain, np.bool_)
 
 

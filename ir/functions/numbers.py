@@ -1,11 +1,12 @@
 """Functions of numbers besides arithmetic.
 
-They are floor, ceil, round, rint, sign, degrees, radians and sqrt.
+They are floor, ceil, round, bround, rint, sign, degrees, radians and sqrt.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any, Final
 
@@ -17,18 +18,30 @@ from skipstone.ir.function import (
     VALUE_UNKNOWN,
     Call,
     Function,
+    Policy,
     Signature,
     check_arity,
     int_literal,
     only_value,
 )
-from skipstone.ir.functions.arithmetic import check_double, half_up, number, rounded, wide_for
+from skipstone.ir.functions.arithmetic import (
+    check_double,
+    exact,
+    half_even,
+    half_up,
+    number,
+    overflow,
+    reach,
+    rounded,
+    wide_for,
+    wrap,
+)
 from skipstone.ir.functions.cast_values import texts_of
 from skipstone.ir.interval import Interval
 from skipstone.ir.node import Node
 from skipstone.ir.session import CannotJudge, Session
 from skipstone.ir.types import DType, Kind
-from skipstone.ir.values import NO, Data, numpy_type_of
+from skipstone.ir.values import NO, Data
 
 
 def _whole(args: tuple[Node, ...], session: Session) -> Signature:
@@ -95,44 +108,66 @@ def _ceil(call: Call, a: Data, digits: Data | None = None) -> Any:
 
 
 def _round_signature(args: tuple[Node, ...], session: Session) -> Signature:
+    """Return the types of round(x, digits). Source: Spark, `RoundBase`; seen in 4.3."""
     check_arity(args, 1, 2)
     t = number(args[0].dtype)
     digits = int_literal(args[1]) if len(args) > 1 else 0
-    if digits < 0 or digits > 300:
-        raise CannotJudge("round expects 0 to 300 digits")
+    if not -38 < digits <= 300:
+        raise CannotJudge("expected -37 to 300 digits")
     tail = (ty.INT32,) * (len(args) - 1)
     if t.kind is not Kind.DECIMAL:
         return (t, *tail), t
-    scale = min(t.scale, digits)
-    return (t, *tail), ty.decimal_type(min(38, t.precision - t.scale + 1 + scale), scale)
+    whole, scale = t.precision - t.scale + 1, min(t.scale, max(digits, 0))
+    return (t, *tail), ty.decimal_type(min(38, max(whole + scale, 1 - digits)), scale)
 
 
-def _round(call: Call, a: Data, digits: Data | None = None) -> Any:
-    decimals = 0 if digits is None else int(only_value(digits))
-    if call.dtype.kind is Kind.INT:
-        return a
-    if call.dtype.kind is Kind.DECIMAL:
-        return half_up(a, 10 ** (call.types[0].scale - call.dtype.scale))
-    # Spark rounds the number's text half up. Where that is not certain and the exact value rounds
-    # differently, the result is unknown.
-    values = np.asarray(a, np.float64)
+def _round(even: bool) -> Callable[..., Any]:
+    """Return a function that rounds to a number of decimals; halves away from 0, or to even."""
+
+    def point(call: Call, a: Data, digits: Data | None = None) -> Any:
+        decimals = 0 if digits is None else int(only_value(digits))
+        if call.dtype.kind is Kind.FLOAT:
+            return _rounded_floats(a, decimals, even)
+        scale = call.types[0].scale
+        if decimals >= scale:
+            return a
+        unit = 10 ** (scale - decimals)
+        if a.dtype != object and reach(a) >= 2**62:  # sums of units may not fit
+            a = a.astype(object)
+        units = (half_even if even else half_up)(a, unit)
+        step = 10 ** max(-decimals, 0)
+        values = exact(np.multiply, units, np.array([step], object if step >= 2**63 else None), 64)
+        if call.dtype.kind is Kind.DECIMAL:
+            return values, np.asarray(np.abs(values) > call.dtype.highest, np.bool_)
+        return wrap(values, call.dtype)
+
+    return point
+
+
+def _rounded_floats(a: Data, decimals: int, even: bool) -> tuple[Data, Data]:
+    """Round floats by their text, as Spark does.
+
+    Where that is not certain and the exact value rounds differently, the result is unknown.
+    """
+    values, unit = np.asarray(a, np.float64), Fraction(10) ** decimals
     sizes, certain = rounded(values, decimals)
     with np.errstate(all="ignore"):
-        near = np.copysign(sizes / 10.0**decimals, values)
-    out, bad = near.astype(numpy_type_of(call.dtype)), np.zeros(len(a), np.uint8)
+        near = sizes / 10.0**decimals if decimals >= 0 else sizes * 10.0**-decimals
+    out, bad = np.copysign(near, values).astype(a.dtype), np.zeros(len(a), np.uint8)
     for i in np.flatnonzero(~certain).tolist():
         x = float(values[i])
         if not np.isfinite(x):
             out[i] = x
             continue
-        unit = 10**decimals
-        exact = {
-            float(Fraction(int(abs(Fraction(v)) * unit + Fraction(1, 2)), unit))
-            for v in texts_of(x)
-        }
-        bad[i] = VALUE_UNKNOWN * (len(exact) > 1)
-        out[i] = np.copysign(max(exact), x)
+        each = [abs(Fraction(v)) * unit for v in texts_of(x)]
+        found = {float((round(v) if even else int(v + Fraction(1, 2))) / unit) for v in each}
+        bad[i] = VALUE_UNKNOWN * (len(found) > 1)
+        out[i] = np.copysign(max(found), x)
     return out + out.dtype.type(0), bad  # Spark's result has no -0.0
+
+
+def _round_policy(call: Call) -> Policy:
+    return overflow(call) if call.dtype.kind is Kind.INT else "unknown"
 
 
 def _double(args: tuple[Node, ...], session: Session) -> Signature:
@@ -155,7 +190,8 @@ def _sqrt_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
 FUNCTIONS: Final = {
     "floor": Function(_whole, _floor, monotone=True, bad="raise", saturates=True),
     "ceil": Function(_whole, _ceil, monotone=True, bad="raise", saturates=True),
-    "round": Function(_round_signature, _round, monotone=True, bad="unknown"),
+    "round": Function(_round_signature, _round(even=False), monotone=True, bad=_round_policy),
+    "bround": Function(_round_signature, _round(even=True), monotone=True, bad=_round_policy),
     "sign": Function(_double, lambda call, a: np.copysign(np.sign(a), a), monotone=True),
     "degrees": Function(_double, lambda call, a: a * (180 / math.pi), monotone=True),
     "radians": Function(_double, lambda call, a: a * (math.pi / 180), monotone=True),

@@ -378,7 +378,7 @@ def test_breadth():
         "i > (rand() * 10)",
         "upper(soundex(s)) = 'B'",
         "i = 2 OR i = (bround(i) + 1)",
-        "CASE WHEN bround(i) > 1 THEN i ELSE 3 END = 3",
+        "CASE WHEN factorial(i) > 1 THEN i ELSE 3 END = 3",
         "NOT upper(soundex(s)) LIKE 'a%'",
         "soundex(s) IS NULL",
         "(CAST(soundex(s) AS INT) + 1) > i",

@@ -144,6 +144,17 @@ CASES = [
     # numbers
     ("floor(f) = 2",                        {"f": (2.0, 2.9)},                  ALWAYS),
     ("ceil(f) = 2",                         {"f": (2.1, 2.9)},                  NEVER),
+    ("round(f, -2) = 300",                  {"f": (250.0, 349.9)},              ALWAYS),
+    ("bround(f, -2) = 200",                 {"f": (150.0, 250.0)},              ALWAYS),
+    ("bround(f, 1) = 0.2",                  {"f": (0.25, 0.25)},                ALWAYS),
+    ("round(x, -1) = 10",                   {"x": (5, 14)},                     ALWAYS),
+    ("round(x, -1) = 10",                   {"x": (15, 24)},                    NEVER),
+    ("bround(x, -1) = 0",                   {"x": (-5, 5)},                     ALWAYS),
+    ("bround(x, -1) = 20",                  {"x": (15, 25)},                    ALWAYS),
+    ("round(x, -1) > 0",                    {"x": (2**31 - 9, 2**31 - 1)},      MAYBE),  # raises
+    ("round(y, -18) = -9000000000000000000", {"y": (-(2**63), -(2**63))},       ALWAYS),
+    ("round(m, -1) = 10",                   {"m": (Decimal("5.00"), Decimal("14.99"))}, ALWAYS),
+    ("bround(m, 0) = 2",                    {"m": (Decimal("1.50"), Decimal("2.50"))}, ALWAYS),
     ("round(m, 1) > 2.5",                   {"m": (Decimal("1.00"), Decimal("2.54"))}, NEVER),
     ("sqrt(f) > 3",                         {"f": (0.0, 8.0)},                  NEVER),
     # text
