@@ -20,7 +20,7 @@ import sys
 from typing import Any, Final
 
 from skipstone.bindings.predicates.sql_cache import parse_cached
-from skipstone.bindings.predicates.sql_forms import HIDDEN, not_understood
+from skipstone.bindings.predicates.sql_forms import HIDDEN, UNSIGNED, not_understood
 from skipstone.bindings.predicates.sql_lists import cut_lists, put_back
 from skipstone.bindings.predicates.sql_reader import Positions, node_of
 from skipstone.bindings.predicates.sql_tokens import (
@@ -238,6 +238,11 @@ def _parser() -> type[Any]:
             made.meta[HIDDEN] = text
         return made
 
+    def unsigned_shift(this: Any, expression: Any) -> Any:
+        made = exp.BitwiseRightShift(this=this, expression=expression)
+        made.meta[UNSIGNED] = True
+        return made
+
     def build_cast(parser: Any, *args: Any, **given: Any) -> Any:
         try:
             return base.build_cast(parser, *args, **given)
@@ -264,6 +269,7 @@ def _parser() -> type[Any]:
             },
             "UNARY_PARSERS": base.UNARY_PARSERS | {TokenType.PLUS: positive},
             "PLACEHOLDER_PARSERS": base.PLACEHOLDER_PARSERS | {TokenType.PLACEHOLDER: placeholder},
+            "BITWISE": base.BITWISE | {TokenType.COLON_GT: unsigned_shift},
             "COLON_IS_VARIANT_EXTRACT": True,
             "_build_predicate": predicate,
             "build_cast": build_cast,

@@ -16,6 +16,7 @@ from skipstone.ir.errors import clip
 from skipstone.ir.functions.spark_names import explain_function
 
 _BINARY: Final = "this expression"
+UNSIGNED: Final = "unsigned"  # metadata of a shift to the right that is written `>>>`
 HIDDEN: Final = "hidden"  # metadata of a placeholder: the text of the form that it stands for
 
 # Class -> the arguments that `bindings/predicates/sql_reader.py` reads.
@@ -24,6 +25,7 @@ READ: Final[dict[str, frozenset[str]]] = {
     for names, arguments in (
         ("EQ NEQ LT LTE GT GTE NullSafeEQ NullSafeNEQ And Or", _BINARY),
         ("Add Sub Mul Div IntDiv Mod BitwiseAnd BitwiseOr BitwiseXor DPipe", _BINARY),
+        ("BitwiseLeftShift BitwiseRightShift", _BINARY),
         ("Is RegexpLike Escape Dot Extract", _BINARY),
         ("Like ILike", _BINARY + " negate"),
         ("Not Paren Neg BitwiseNot Any All", "this"),
@@ -65,6 +67,8 @@ UNREAD: Final[dict[str, frozenset[str]]] = {
         "BitwiseAnd": "padside",
         "BitwiseOr": "padside",
         "BitwiseXor": "padside",
+        "BitwiseLeftShift": "requires_int128",
+        "BitwiseRightShift": "requires_int128",
         "Cast": "format action default",
         "TryCast": "format action default requires_string null_on_text_overflow probe_date_format",
         "Column": "join_mark shadow",

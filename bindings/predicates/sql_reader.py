@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from skipstone.bindings.predicates.sql_forms import (
     DIFFERENCES,
+    UNSIGNED,
     explain_form,
     is_name,
     not_understood,
@@ -34,8 +35,10 @@ BINARY: Final = {
 }  # fmt: skip
 # Functions and operators of two arguments, by the names that they have in Spark.
 CALLS: Final = {
-    "BitwiseAnd": "&", "BitwiseOr": "|", "BitwiseXor": "^", "Add": "+", "Sub": "-", "Mul": "*",
-    "Div": "/", "IntDiv": "div", "Mod": "%", "RegexpLike": "rlike", "Transform": "transform",
+    "BitwiseAnd": "&", "BitwiseOr": "|", "BitwiseXor": "^",
+    "BitwiseLeftShift": "shiftleft",
+    "Add": "+", "Sub": "-", "Mul": "*", "Div": "/", "IntDiv": "div", "Mod": "%",
+    "RegexpLike": "rlike", "Transform": "transform",
 }  # fmt: skip
 COMPARED: Final = frozenset((*BINARY, "NullSafeNEQ"))
 LOOSE: Final = frozenset((
@@ -122,6 +125,10 @@ class _Reader:
 
     def as_BitwiseNot(self, e: sg.BitwiseNot) -> Node:
         return self.call("~", e.this)
+
+    def as_BitwiseRightShift(self, e: sg.BitwiseRightShift) -> Node:
+        name = "shiftrightunsigned" if e.meta.get(UNSIGNED) else "shiftright"
+        return self.call(name, e.this, e.expression)
 
     def as_Substring(self, e: sg.Substring) -> Node | None:
         start, length = e.args.get("start"), e.args.get("length")
@@ -352,6 +359,8 @@ def grouping_differs(e: Any) -> str | None:
         return "Spark groups tests next to a comparison differently; write parentheses"
     if kind in BITS and any(side in BITS and side != kind for side in (left, right)):
         return "Spark ranks & above ^ above |; write parentheses"
+    if kind in SHIFTS and left in BITS:
+        return "Spark ranks << and >> above &, ^ and |; write parentheses"
     if kind == "DPipe" and (left in BITS or left in SHIFTS or right in ("Add", "Sub")):
         return "Spark ranks || with + and -, above bits; write parentheses"
     return None

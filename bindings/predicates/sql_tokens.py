@@ -149,11 +149,14 @@ def hexadecimal_name(tokens: list[Any], at: int, text: str) -> tuple[Any, int] |
 
 
 def unsigned_shift(tokens: list[Any], at: int, text: str) -> tuple[Any, int] | None:
-    """Read the operator `>>>` as `>>`; both are UNKNOWN."""
+    """Read the operator `>>>`, of which sqlglot makes `>>` and `>`.
+
+    The kind is that of an operator which Spark and sqlglot's parser for it do not have.
+    """
     three = tokens[at : at + 3]
     if [t.token_type.name for t in three] != ["GT"] * 3 or three[2].start != three[0].start + 2:
         return None
-    return three[0], at + 2
+    return _made("COLON_GT", ">>>", three[0], three[2]), at + 3
 
 
 def not_less(tokens: list[Any], at: int, text: str) -> tuple[Any, int] | None:

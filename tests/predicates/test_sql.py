@@ -113,6 +113,10 @@ READ = [
     ("a.b.c.d.e IS NULL",                "a.b.c.d.e IS NULL"),
     ("double('NaN') = f",                "f = CAST('NaN' AS DOUBLE)"),
     ("f = 'Infinity'::double",           "f = CAST('Infinity' AS DOUBLE)"),
+    ("x + 1 << 2 & 3 = 1",               "(shiftleft((x + 1), 2) & 3) = 1"),
+    ("x >>> 1 & 1 = 0",                  "(shiftrightunsigned(x, 1) & 1) = 0"),
+    ("x > 1 AND x >> 1 > 1",             "x > 1 AND shiftright(x, 1) > 1"),
+    ("x >> 1 << 1 + 1 = 4",              "shiftleft(shiftright(x, 1), 2) = 4"),
     ("x BETWEEN 1 AND 2 OR y NOT BETWEEN 3 AND 4", "x >= 1 AND x <= 2 OR NOT (y >= 3 AND y <= 4)"),
 ]  # fmt: skip
 
@@ -127,7 +131,8 @@ def test_read(text, read):
 UNKNOWN = [
     "x = ANY (1, 2)", "x IN (SELECT 1)", "x = (SELECT 1)", "EXISTS (SELECT 1)",
     "exists(arr, v -> soundex(v) = x)", "arr[0].c = 1", "x = ?", "x = :p", "x = @p", "x = {p}",
-    "x IN ((1, 2))", "(x, y) < x", "x | 6 & 3 = 1", "x & 1 << 1 = 0", "s LIKE ANY ('a%', s)",
+    "x IN ((1, 2))", "(x, y) < x", "x | 6 & 3 = 1", "x & 1 << 1 = 0",
+    "x & 1 >>> 1 = 0", "1 >> x ^ 3 << 1 = 0", "x >>> y || s = 2", "s LIKE ANY ('a%', s)",
     "s LIKE ALL ('a!')  ESCAPE '!'", "s COLLATE UNICODE_CI = 'a'",
     "x IN (SELECT x FROM t WHERE z = 1)", "f(a).b = 1", "arr[0].b = 1", "x = current_date()",
     "x = INTERVAL 1 DAY", "x = '\ud800'", "s LIKE '\ud800%'", "s LIKE 'a%' ESCAPE ''",
