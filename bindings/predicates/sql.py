@@ -25,7 +25,9 @@ from skipstone.bindings.predicates.sql_lists import cut_lists, put_back
 from skipstone.bindings.predicates.sql_reader import Positions, node_of
 from skipstone.bindings.predicates.sql_tokens import (
     MAX_NESTING,
+    check_commas,
     check_nesting,
+    has_and,
     masked,
     quoted_word,
     tokens_of,
@@ -150,7 +152,6 @@ def parse_order(text: str) -> list[tuple[Node, bool, bool]]:
     order = trees[0].args.get("order") if len(trees) == 1 else None
     if (
         order is None
-        or text.rstrip().endswith(",")  # which sqlglot skips and Spark refuses
         or not_understood(order)
         or any(not_understood(one) for one in order.expressions)
         or any(v for k, v in trees[0].args.items() if k not in ("order", "expressions", "kind"))
@@ -189,6 +190,7 @@ def _trees(text: str) -> list[Any]:
         from skipstone.bindings.predicates.sql_errors import unclosed
 
         raise unclosed(text) from None
+    check_commas(tokens, text)
     with (
         _deep_recursion
         if check_nesting(tokens, text) > SHALLOW_NESTING
@@ -238,6 +240,19 @@ def _parser() -> type[Any]:
             made.meta[HIDDEN] = text
         return made
 
+    def between(parser: Any, this: Any) -> Any:
+        first = parser._index
+        made = base._parse_between(parser, this)
+        if not has_and(parser._tokens[first : parser._index]):  # sqlglot makes do without
+            parser.raise_error("Required keyword: 'expression' missing for BETWEEN")
+        return made
+
+    def variant_path(parser: Any, this: Any) -> Any:
+        made = base._parse_colon_as_variant_extract(parser, this)
+        if this is not None and parser._prev.token_type == TokenType.COLON:  # sqlglot drops it
+            parser.raise_error("Required keyword: 'expression' missing for a path")
+        return made
+
     def unsigned_shift(this: Any, expression: Any) -> Any:
         made = exp.BitwiseRightShift(this=this, expression=expression)
         made.meta[UNSIGNED] = True
@@ -272,6 +287,8 @@ def _parser() -> type[Any]:
             "BITWISE": base.BITWISE | {TokenType.COLON_GT: unsigned_shift},
             "COLON_IS_VARIANT_EXTRACT": True,
             "_build_predicate": predicate,
+            "_parse_between": between,
+            "_parse_colon_as_variant_extract": variant_path,
             "build_cast": build_cast,
         },
     )

@@ -247,6 +247,29 @@ def check_nesting(tokens: list[Any], text: str) -> int:
     return deepest
 
 
+def check_commas(tokens: list[Any], text: str) -> None:
+    """Raise PredicateSyntaxError if a comma has no item beside it; sqlglot would skip the comma."""
+    kinds = ["L_PAREN", *(t.token_type.name for t in tokens), "R_PAREN"]
+    for i, t in enumerate(tokens):
+        if t.token_type.name == "COMMA" and (
+            kinds[i] in ("L_PAREN", "L_BRACKET", "COMMA") or kinds[i + 2] in CLOSES
+        ):
+            raise PredicateSyntaxError(
+                "cannot read the predicate: an item is missing beside this comma", text, t.start
+            )
+
+
+def has_and(tokens: list[Any]) -> bool:
+    """Return True if an AND stands outside parentheses and CASE."""
+    depth = 0
+    for t in tokens:
+        kind = t.token_type.name
+        if kind == "AND" and depth <= 0:
+            return True
+        depth += (kind in CLOSES.values() or kind == "CASE") - (kind in CLOSES or kind == "END")
+    return False
+
+
 # Kinds of tokens that end a value.
 _VALUES: Final = frozenset(
     ("VAR", "IDENTIFIER", "NUMBER", "STRING", "RAW_STRING", "R_PAREN", "R_BRACKET")
