@@ -201,7 +201,7 @@ ARGUMENTS = [
     ({"ansi": "false"},           "ansi is 'false'; expected True or False"),
     ({"ansi": "false", "where": "x > 1"}, "ansi is 'false'; expected True or False"),
     ({"case_sensitive": 1},       "case_sensitive is 1; expected True or False"),
-    ({"order_by": "x DESC,"},     "order_by is 'x DESC,', which cannot be read; expected a text such as"),
+    ({"order_by": "x DESC,"},     "order_by is 'x DESC,', which cannot be read; expected a text"),
     ({"columns": [5]},            "columns has 5 of type int; expected a list of names"),
     ({"columns": pa.array(["x"])}, "columns has .* of type StringScalar; expected a list of names"),
     ({"columns": iter([])},       "columns is empty"),
