@@ -122,11 +122,11 @@ def judge(
 
 
 def _folders_keep(values: pa.Array, typed: bool) -> bool:
-    """Return whether readers get the values of a column from the names of its partition folders.
+    """Return True if readers get the values of a column from the names of its partition folders.
 
     Args:
         values: Values of the column.
-        typed: Whether the table's metadata has the column's type. Otherwise readers infer it from
+        typed: True if the table's metadata has the column's type. Otherwise readers infer it from
             the names, so that the text 007 becomes the number 7.
     """
     kind = values.type

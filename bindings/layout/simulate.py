@@ -65,7 +65,7 @@ class WriterStatistics:
     Attributes:
         filters: By column, the values that its bloom filters will be asked for.
         text_length: The characters after which it cuts bounds of text; None if it keeps them whole.
-        nan_counts: Whether its statistics tell how many NaNs there are.
+        nan_counts: True if its statistics tell how many NaNs there are.
     """
 
     filters: Mapping[Path, SearchedValues] = field(default_factory=dict)

@@ -260,10 +260,13 @@ def check_commas(tokens: list[Any], text: str) -> None:
 
 
 def has_and(tokens: list[Any]) -> bool:
-    """Return True if an AND stands outside parentheses and CASE."""
-    depth = 0
+    """Return True if an AND stands outside parentheses and CASE; after a dot, words are names."""
+    depth, before = 0, ""
     for t in tokens:
-        kind = t.token_type.name
+        kind, after_dot = t.token_type.name, before == "DOT"
+        before = kind
+        if after_dot:
+            continue
         if kind == "AND" and depth <= 0:
             return True
         depth += (kind in CLOSES.values() or kind == "CASE") - (kind in CLOSES or kind == "END")

@@ -126,6 +126,13 @@ def test_read(text, read):
     assert ss.PruningPredicate(text, SCHEMA).expr == read
 
 
+def test_words_after_a_dot_are_names():
+    fields = [("case", pa.int64()), ("end", pa.int64())]
+    schema = pa.schema([("x", pa.int64()), ("r", pa.struct(fields))])
+    predicate = ss.PruningPredicate("x BETWEEN r.case AND r.end AND x = 1", schema)
+    assert predicate.expr == "x >= r.`case` AND x <= r.end AND x = 1"
+
+
 # Forms that keep all containers; their columns are checked. In the second group, engines group
 # words differently.
 UNKNOWN = [

@@ -74,7 +74,7 @@ class Chunk(NamedTuple):
 
     @property
     def spans(self) -> tuple[Span]:
-        """Where all pages lie."""
+        """The place of all pages in the file, as one span."""
         return ((self.start, self.stop),)
 
     @property

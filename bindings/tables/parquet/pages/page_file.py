@@ -71,7 +71,7 @@ class ChunkPages(Protocol):
 
     @property
     def spans(self) -> Sequence[Span]:
-        """Where the pages lie with their headers; the dictionary page comes first."""
+        """The places of the pages with their headers; the dictionary page comes first."""
 
     @property
     def dictionary(self) -> bool:
