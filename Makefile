@@ -75,7 +75,7 @@ real: $(SPARK)/.done ## tables as Spark, delta-rs, pyiceberg, DuckDB and Polars 
 unity: $(VENV)/.dev ## tables of Unity Catalog's open server, which Maven fetches: UNITY_JARS=classpath of another
 	SKIPSTONE_UNITY=1 $(BIN)/python -m pytest -q -rs tests/real/test_unity_server.py
 
-CORE := arrow columns lowest many objects rows sql statistics work
+CORE := arrow columns lowest many objects rows sql sqlglot_builds statistics work
 
 # As root in a container there is often no sudo.
 ROOT := $(shell test "$$(id -u)" = 0 || echo sudo)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
+from skipstone.bindings.layout.workload_sql import Unread, read_workload
 from skipstone.bindings.predicates.predicate import PruningPredicate
-from skipstone.bindings.predicates.sql_workload import Unread, read_workload
 from skipstone.ir.errors import PredicateError, SkipstoneError, clip
 from skipstone.ir.node import Path, columns_of
 

@@ -32,10 +32,10 @@ from skipstone.bindings.predicates.sql_tokens import (
     quoted_word,
     tokens_of,
 )
+from skipstone.bindings.predicates.sqlglot_modules import sqlglot
 from skipstone.ir.errors import PredicateSyntaxError, PredicateTooDeep, limited_nesting
 from skipstone.ir.node import Node
 from skipstone.kernels.run import forks
-from skipstone.kernels.run.first_import import first_import
 
 MAX_CHARACTERS: Final = 4_000_000  # a longer text is refused before it is read
 # The trees of many texts are cached, of few longer ones, and of none that is longer still.
@@ -91,7 +91,6 @@ def _parse_literals(text: str) -> tuple[Node, Positions]:
 
 
 def _parse(text: str) -> tuple[Node, Positions]:
-    first_import("sqlglot.dialects.spark")
     if len(text) > MAX_CHARACTERS:
         raise PredicateSyntaxError(
             f"the predicate has {len(text):,} characters; expected at most {MAX_CHARACTERS:,}. "
@@ -135,7 +134,6 @@ def parse_order(text: str) -> list[tuple[Node, bool, bool]]:
         PredicateSyntaxError: the text cannot be read.
         PredicateTooDeep: it is nested too deeply.
     """
-    first_import("sqlglot.dialects.spark")
     if not text.strip():
         raise PredicateSyntaxError(
             "order_by is blank; expected a text such as 'x DESC NULLS LAST, y', or None"
@@ -167,8 +165,7 @@ def parse_order(text: str) -> list[tuple[Node, bool, bool]]:
 
 def _is_condition(tree: Any) -> bool:
     """Return True if a tree is a condition or a value, and not a query or a statement."""
-    from sqlglot import exp
-
+    exp = sqlglot()
     return isinstance(tree, exp.Condition) and not isinstance(tree, exp.Query)
 
 
@@ -180,13 +177,11 @@ def _trees(text: str) -> list[Any]:
         PredicateTooDeep: parentheses are nested too deeply.
         RecursionError: other forms are nested too deeply.
     """
-    from sqlglot.dialects.spark import Spark
-    from sqlglot.errors import ParseError, SqlglotError
-
-    dialect = Spark()
+    errors = sqlglot("errors")
+    dialect = sqlglot("dialects.spark").Spark()
     try:
         tokens = tokens_of(dialect, text)
-    except SqlglotError:
+    except errors.SqlglotError:
         from skipstone.bindings.predicates.sql_errors import unclosed
 
         raise unclosed(text) from None
@@ -200,7 +195,7 @@ def _trees(text: str) -> list[Any]:
             try:
                 trees = _parser()(dialect=dialect).parse(tokens, text)
                 return [t for t in trees if t is not None]
-            except ParseError as e:
+            except errors.ParseError as e:
                 position = _position(e, text)
                 with_mask = masked(tokens, position, text) if masks else None
                 if with_mask is None:
@@ -219,11 +214,8 @@ def _parser() -> type[Any]:
 
     It also keeps a plus sign, which turns text into a number, and paths into VARIANT.
     """
-    from sqlglot import exp
-    from sqlglot.dialects.spark import Spark
-    from sqlglot.tokens import TokenType
-
-    base = type(Spark().parser())
+    exp, TokenType = sqlglot(), sqlglot("tokens").TokenType
+    base = type(sqlglot("dialects.spark").Spark().parser())
     with_own_syntax = (
         "CAST", "TRY_CAST", "EXTRACT", "TRIM", "SUBSTRING", "SUBSTR", "POSITION", "OVERLAY",
     )  # fmt: skip
@@ -333,9 +325,7 @@ def _position(e: Any, text: str) -> int:
 
 def _words_to_quote(tokens: list[Any], text: str, position: int) -> list[Any]:
     """Return the words that must be quoted to make the text a condition; [] if none do."""
-    from sqlglot.dialects.spark import Spark
-    from sqlglot.errors import SqlglotError
-
+    spark, errors = sqlglot("dialects.spark").Spark(), sqlglot("errors")
     if len(tokens) > MAX_TOKENS_FOR_ADVICE:
         return []
     words: list[Any] = []
@@ -346,8 +336,8 @@ def _words_to_quote(tokens: list[Any], text: str, position: int) -> list[Any]:
         tokens, word = tried
         words.append(word)
         try:
-            trees = _parser()(dialect=Spark()).parse(tokens, text)
-        except SqlglotError as e:
+            trees = _parser()(dialect=spark).parse(tokens, text)
+        except errors.SqlglotError as e:
             position = _position(e, text)
         else:
             return words if len(trees) == 1 and _is_condition(trees[0]) else []

@@ -6,6 +6,7 @@ import re
 from typing import Any, Final
 
 from skipstone.bindings.predicates.sql_tokens import QUOTED
+from skipstone.bindings.predicates.sqlglot_modules import sqlglot
 from skipstone.ir.errors import PredicateSyntaxError, clip
 from skipstone.ir.node import quoted_name
 
@@ -75,8 +76,7 @@ def unclosed(text: str) -> PredicateSyntaxError:
 
 def no_condition(tree: Any, text: str) -> PredicateSyntaxError:
     """Return the error for a tree that is a query, a statement or a part of one."""
-    from sqlglot import exp
-
+    exp = sqlglot()
     name = type(tree).__name__.upper()
     if isinstance(tree, exp.Alias):
         return _word_after(tree.alias, text)

@@ -9,6 +9,7 @@ import re
 from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 
+from skipstone.bindings.predicates.sqlglot_modules import sqlglot
 from skipstone.ir import types as ty
 from skipstone.ir.node import Node, literal
 from skipstone.ir.types import DType
@@ -35,8 +36,7 @@ _MOST: Final = {"hour": 23, "minute": 59, "second": 59, "month": 11}
 
 def interval_of(e: sg.Interval) -> Node | None:
     """Return an INTERVAL literal; None if it is not understood."""
-    from sqlglot import exp
-
+    exp = sqlglot()
     if not isinstance(e.this, exp.Literal):
         return None
     text, unit = e.this.name, e.args.get("unit")
@@ -51,8 +51,7 @@ def interval_of(e: sg.Interval) -> Node | None:
 
 def interval_type(t: sg.DataType) -> DType | None:
     """Return the type of an interval that a cast names; None if it is not understood."""
-    from sqlglot import exp
-
+    exp = sqlglot()
     unit = t.this.args.get("unit") if isinstance(t.this, exp.Interval) else None
     if isinstance(unit, exp.Var):
         return {"DAY": ty.DAYS, "MONTH": ty.YEAR_MONTH}.get(unit.name.upper())

@@ -12,8 +12,8 @@ from skipstone.bindings.predicates.sql_forms import (
     is_name,
     not_understood,
 )
-from skipstone.bindings.predicates.sql_intervals import interval_of
 from skipstone.bindings.predicates.sql_values import is_pattern, literal_of, rounds_twice, type_of
+from skipstone.bindings.predicates.sqlglot_modules import sqlglot
 from skipstone.ir import types as ty
 from skipstone.ir.coercion.char import without_padding
 from skipstone.ir.errors import PredicateSyntaxError
@@ -64,9 +64,7 @@ class _Reader:
     """Reads sqlglot's trees as nodes; `as_<class>` methods read the classes that no table lists."""
 
     def __init__(self, positions: Positions) -> None:
-        from sqlglot import exp
-
-        self.exp, self.positions = exp, positions
+        self.exp, self.positions = sqlglot(), positions
         self.parameters: tuple[Name, ...] = ()  # of the lambdas around a form
 
     def node(self, e: Any) -> Node:
@@ -162,6 +160,8 @@ class _Reader:
         return self.call(STRUCT, *e.expressions) if len(e.expressions) > 1 else None
 
     def as_Interval(self, e: sg.Interval) -> Node:
+        from skipstone.bindings.predicates.sql_intervals import interval_of
+
         return interval_of(e) or self.unknown_form(e, "the interval is not understood")
 
     def call(self, name: str, *args: sg.Expression) -> Node:

@@ -19,10 +19,10 @@ import os
 import sys
 import time
 from collections.abc import Sized
-from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any, Final
 
+from skipstone.bindings.predicates.sqlglot_modules import package, source_folder, sqlglot
 from skipstone.ir import types as ty
 from skipstone.ir.node import Name, Node, Op
 from skipstone.kernels.run.compile_cache import folder_or_reason, write_whole
@@ -50,7 +50,7 @@ _first_dialect: frozenset[tuple[str, str, int, int]] | None = None
 def find(text: str) -> Parsed | None:
     """Return the saved parse of a text; None if there is none, or sqlglot is imported anyway."""
     global _imported_here
-    if "sqlglot" in sys.modules:
+    if package() in sys.modules:
         return None
     found = _read(text)
     if found is None:
@@ -114,12 +114,11 @@ def _state_of_sources() -> str | None:
 
     None if some of them are not files, cannot be listed, or have just changed.
     """
-    sqlglot = PathFinder.find_spec("sqlglot")
-    own = Path(sys.modules["skipstone"].__file__ or "").parent
-    if sqlglot is None or sqlglot.origin is None:
+    own, parser = Path(sys.modules["skipstone"].__file__ or "").parent, source_folder()
+    if parser is None:
         return None
     try:
-        tops = [*(own / f for f in OWN_SOURCES), Path(sqlglot.origin).parent]
+        tops = [*(own / f for f in OWN_SOURCES), parser]
         each = [[(e.path, e.stat()) for e in _sources_below(str(top))] for top in tops]
     except OSError:
         return None
@@ -134,14 +133,13 @@ def _state_of_sources() -> str | None:
 
 def _dialect() -> frozenset[tuple[str, str, int, int]]:
     """Return what changes if a program changes how sqlglot reads Spark's SQL."""
-    from sqlglot.dialects.spark import Spark
-
-    dialect = Spark()
+    spark = sqlglot("dialects.spark").Spark
+    dialect = spark()
     return frozenset(
         (f"{c.__module__}.{c.__qualname__}", name, id(v), len(v) if isinstance(v, Sized) else 0)
-        for top in (Spark, dialect.tokenizer_class, type(dialect.parser()))
+        for top in (spark, dialect.tokenizer_class, type(dialect.parser()))
         for c in top.__mro__
-        if c.__module__.partition(".")[0] == "sqlglot"
+        if c.__module__.partition(".")[0] == package()
         for name, v in list(vars(c).items())
     )
 

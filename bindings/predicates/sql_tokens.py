@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from typing import Any, Final
 
+from skipstone.bindings.predicates.sqlglot_modules import sqlglot
 from skipstone.ir.errors import PredicateSyntaxError, PredicateTooDeep
 
 MAX_NESTING: Final = 200  # levels of parentheses and brackets
@@ -47,11 +48,9 @@ def _without_long_comments(text: str) -> str:
 
 
 def _tokenized(dialect: Any, text: str) -> list[Any]:
-    from sqlglot.errors import TokenError
-
     try:
         return list(dialect.tokenize(text))
-    except TokenError:
+    except sqlglot("errors").TokenError:
         # Other engines write the default escape as ESCAPE '\\'; Spark takes it for an open string.
         plain = re.sub(r"(?i)\bescape\s+'\\'", lambda m: " " * len(m[0]), text)
         if plain == text:
@@ -101,11 +100,8 @@ def _kind(tokens: list[Any], at: int) -> str:
 
 def _made(kind: str, text: str, first: Any, last: Any) -> Any:
     """Return a token of a kind that replaces those from `first` to `last`."""
-    from sqlglot.tokens import TokenType
-
-    return type(last)(
-        TokenType[kind], text, last.line, last.col, first.start, last.end, last.comments
-    )
+    kinds = sqlglot("tokens").TokenType
+    return type(last)(kinds[kind], text, last.line, last.col, first.start, last.end, last.comments)
 
 
 def merged_strings(tokens: list[Any], at: int, text: str) -> tuple[Any, int] | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from skipstone.bindings.predicates.sql_intervals import interval_type
+from skipstone.bindings.predicates.sqlglot_modules import sqlglot
 from skipstone.ir import types as ty
 from skipstone.ir.coercion.literals import literal_type, to_float32
 from skipstone.ir.like import decode
@@ -22,6 +22,8 @@ def type_of(t: sg.DataType) -> ty.DType | None:
     """Return the type that a cast names; None if it is not understood."""
     name = t.this.name if hasattr(t.this, "name") else str(t.this)
     if getattr(t.this, "key", "") == "interval":
+        from skipstone.bindings.predicates.sql_intervals import interval_type
+
         return interval_type(t)
     plain = {
         "BOOLEAN": ty.BOOL, "TINYINT": ty.INT8, "SMALLINT": ty.INT16, "INT": ty.INT32,
@@ -43,8 +45,7 @@ def type_of(t: sg.DataType) -> ty.DType | None:
 
 def literal_of(e: sg.Expression) -> Node | None:
     """Return a literal; None if `e` is another form, or has no value."""
-    from sqlglot import exp
-
+    exp = sqlglot()
     match e:
         case exp.Null():
             return literal(None, ty.NULL)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from skipstone.bindings.predicates.sql_workload import split_workload
+from skipstone.bindings.layout.workload_sql import split_workload
 from skipstone.bindings.shell.show import write_page
 from skipstone.ir.errors import SourceError, clip, describe_error
 

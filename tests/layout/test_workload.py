@@ -7,7 +7,7 @@ import pytest
 
 import skipstone as ss
 from skipstone.bindings.layout.workload import workload_of
-from skipstone.bindings.predicates.sql_workload import read_workload, split_workload
+from skipstone.bindings.layout.workload_sql import read_workload, split_workload
 
 COLUMNS = ["x", "y", "s", "p"]
 

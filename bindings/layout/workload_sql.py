@@ -10,7 +10,7 @@ import re
 from collections.abc import Collection, Iterator
 from typing import Any, Final, NamedTuple
 
-from skipstone.kernels.run.first_import import first_import
+from skipstone.bindings.predicates.sqlglot_modules import sqlglot
 
 _QUERY: Final = re.compile(
     r"\s*(?:\(\s*)*(?:SELECT|WITH|FROM|INSERT|CREATE|MERGE)\b", re.IGNORECASE
@@ -119,14 +119,10 @@ def read_workload(
 def _read_query(
     text: str, known: Collection[str], name: str | None, folder: str | None, out: ParsedWorkload
 ) -> None:
-    first_import("sqlglot.dialects.spark")
-    import sqlglot
-    from sqlglot import exp
-    from sqlglot.errors import SqlglotError
-
+    exp, spark = sqlglot(), sqlglot("dialects.spark").Spark()
     try:
-        trees = [t for t in sqlglot.parse(text, dialect="spark") if t is not None]
-    except (SqlglotError, RecursionError) as e:
+        trees = [t for t in spark.parse(text) if t is not None]
+    except (sqlglot("errors").SqlglotError, RecursionError) as e:
         out.unread.append(Unread(text, f"cannot be read as SQL ({_first_line(e)})"))
         return
     before = len(out.conditions) + len(out.full_reads) + len(out.unread)
@@ -167,8 +163,7 @@ def _own_alias(
         "" if no column is named with its table, and their names alone say whose they are. None if
         the SELECT does not read the table, or if it is not clear under which alias.
     """
-    from sqlglot import exp
-
+    exp = sqlglot()
     wanted = name if name is not None else folder
     named = [a for a, t in tables.items() if wanted is not None and t == wanted.lower()]
     if named:
@@ -200,8 +195,7 @@ def _read_select(
     known: Collection[str],
     out: ParsedWorkload,
 ) -> None:
-    from sqlglot import exp
-
+    exp = sqlglot()
     mine: list[str] = []
     for conjunct in conjuncts:
         if not _concerns(conjunct, known, tables, own):
@@ -242,8 +236,7 @@ def _conjuncts(select: Any) -> Iterator[Any]:
 
 
 def _flat(condition: Any) -> Iterator[Any]:
-    from sqlglot import exp
-
+    exp = sqlglot()
     stack = [condition]
     while stack:
         top = stack.pop()
@@ -257,8 +250,7 @@ def _flat(condition: Any) -> Iterator[Any]:
 
 def _concerns(conjunct: Any, known: Collection[str], tables: Collection[str], own: str) -> bool:
     """Return True if all columns of a conjunct, and at least one, belong to the table."""
-    from sqlglot import exp
-
+    exp = sqlglot()
     around = conjunct.find_ancestor(exp.Query)
     columns = [c for c in conjunct.find_all(exp.Column) if c.find_ancestor(exp.Query) is around]
 
@@ -273,7 +265,7 @@ def _concerns(conjunct: Any, known: Collection[str], tables: Collection[str], ow
 
 def _unqualified(conjunct: Any, own: str) -> Any:
     """Return a conjunct whose columns are named without their table."""
-    from sqlglot import exp
+    exp = sqlglot()
 
     def strip(node: Any) -> Any:
         if not isinstance(node, exp.Column) or len(node.parts) < 2:
