@@ -26,8 +26,9 @@ NAIVE_EPOCH: Final = dt.datetime(1970, 1, 1)
 EPOCH_DAY: Final = 719_163  # the ordinal of 1970-01-01 in Python
 FIRST_DATE, LAST_DATE = -719_162, 2_932_896  # the days of the years 1 to 9999, which Python has
 PER_SECOND: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
-# Wide enough for any quotient or product of 38-digit decimals that is computed here.
-EXACT: Final = decimal.Context(prec=100, Emin=-9999, Emax=9999)
+# Enough digits for all that is computed here; the program's own context may have any precision.
+_TRAPS: Final = [decimal.InvalidOperation, decimal.Overflow]
+EXACT: Final = decimal.Context(100, decimal.ROUND_HALF_EVEN, -9999, 9999, traps=_TRAPS)
 
 
 class Kind(enum.Enum):

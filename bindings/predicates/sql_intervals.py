@@ -6,7 +6,7 @@ Source: Spark, `AstBuilder.visitInterval`, `IntervalUtils`.
 from __future__ import annotations
 
 import re
-from decimal import Decimal
+from fractions import Fraction
 from typing import TYPE_CHECKING, Final
 
 from skipstone.bindings.predicates.sqlglot_modules import sqlglot
@@ -70,7 +70,7 @@ def _one(text: str, unit: str) -> Node | None:
         return literal(months, ty.YEAR_MONTH) if abs(months) < 2**31 else None
     if word not in MICROS:
         return None
-    micros = int(Decimal(text) * MICROS[word])
+    micros = int(Fraction(text) * MICROS[word])
     if abs(micros) >= 2**63:
         return None
     return literal(micros, ty.DAYS if word in ("day", "week") else ty.DAY_TIME)
@@ -99,7 +99,7 @@ def _span(text: str, unit: sg.IntervalSpan) -> Node | None:
     m = pattern and re.fullmatch(rf"(?P<sign>[+-]?){pattern}", text, re.ASCII)
     if not m:
         return None
-    parts = {name: Decimal(v) for name, v in m.groupdict().items() if name != "sign"}
+    parts = {name: Fraction(v) for name, v in m.groupdict().items() if name != "sign"}
     if any(v >= _MOST[name] + 1 for name, v in parts.items() if name in _MOST):
         return None
     units, to = (MONTHS, ty.YEAR_MONTH) if "year" in parts else (MICROS, ty.DAY_TIME)

@@ -28,8 +28,8 @@ from skipstone.ir.values import NO, Data, Mask, both, either
 MARGIN: Final = 2.0**-40
 TINY: Final = 2.0**-1060  # the same for results below 2^-1022, which have fewer digits
 BELOW_INFINITY: Final = float(np.finfo(np.float64).max) * (1 - MARGIN)
-LEAST_ABOVE_0: Final = float(np.nextafter(0.0, 1.0))
-LEAST_ABOVE_MINUS_1: Final = float(np.nextafter(-1.0, 0.0))
+LEAST_ABOVE_0: Final = math.nextafter(0.0, 1.0)
+LEAST_ABOVE_MINUS_1: Final = math.nextafter(-1.0, 0.0)
 INFINITY: Final = math.inf
 
 Formula = Callable[..., Any]

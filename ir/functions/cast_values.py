@@ -29,7 +29,8 @@ from skipstone.ir.values import NO, Data, axis_values_of, numpy_type_of
 from skipstone.ir.zones import DAY
 
 MICROS: Final = 10**6
-SCALA: Final = decimal.Context(prec=34)  # scala.math.BigDecimal.defaultMathContext
+# The digits and the rounding of scala.math.BigDecimal.defaultMathContext.
+SCALA: Final = decimal.Context(34, decimal.ROUND_HALF_EVEN)
 
 
 def unchanged(call: Call, a: Data) -> Any:

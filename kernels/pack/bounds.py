@@ -208,10 +208,10 @@ def _decimals(array: pa.Array, source: DType, dtype: DType) -> Bounds | None:
 def _exact(array: pa.Array, wide: pa.DataType) -> pa.Array:
     """Convert decimals to another scale; those that would lose digits become null."""
     limit = 10 ** (38 - wide.scale)
-    unit = decimal.Decimal(1).scaleb(-wide.scale)
+    unit = decimal.Decimal(1).scaleb(-wide.scale, EXACT)
 
     def fits(v: decimal.Decimal) -> bool:
-        return abs(v) < limit and v == v.quantize(unit, context=EXACT)
+        return v.copy_abs() < limit and v == v.quantize(unit, context=EXACT)
 
     return pa.array([None if (v := s.as_py()) is None or not fits(v) else v for s in array], wide)
 
