@@ -132,7 +132,7 @@ def import_numba() -> None:
     """Import Numba.
 
     Raises:
-        BackendMissing: it cannot be imported.
+        BackendMissing: it cannot be imported, or may not compile.
     """
     try:
         first_import("numba", "llvmlite")
@@ -142,6 +142,13 @@ def import_numba() -> None:
             f"({describe_error(e)}); install or repair it, or free memory if that was short, "
             "or use backend='numpy'"
         ) from e
+    import numba
+
+    if numba.config.DISABLE_JIT:
+        raise BackendMissing(
+            "backend 'numba' cannot be used: the variable NUMBA_DISABLE_JIT is set; "
+            "unset it, or use backend='numpy'"
+        )
 
 
 @contextlib.contextmanager

@@ -156,6 +156,18 @@ def test_a_numba_that_cannot_be_imported_may_be_tried_again():
     assert (status, said) == (0, ["missing", "missing", "500", "500"]), err
 
 
+def test_a_numba_that_must_not_compile_is_not_used(tmp_path):
+    code = """
+    try:
+        p.prune(stats, "numba")
+    except ss.BackendMissing as e:
+        print("NUMBA_DISABLE_JIT" in str(e))
+    print(p.prune(stats).sum())
+    """
+    status, said, err = ran(code, SKIPSTONE_CACHE_DIR=str(tmp_path), NUMBA_DISABLE_JIT="1")
+    assert (status, said) == (0, ["True", "500"]), err
+
+
 @pytest.mark.parametrize("who", ["caller", "helper"])
 def test_an_error_in_a_chunk_waits_for_the_others(who, monkeypatch):
     monkeypatch.setenv("SKIPSTONE_THREADS", "4")
