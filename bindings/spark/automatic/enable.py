@@ -15,6 +15,7 @@ from skipstone.bindings.spark.session.session import (
     OLDEST_CLASSIC,
     check_session,
     is_connect,
+    is_stopped,
     require_pyspark,
 )
 from skipstone.ir.errors import PredicateError, UnsupportedForm
@@ -64,6 +65,7 @@ def enable(spark: SparkSession, *, filesystem: pafs.FileSystem | None = None) ->
 
     Raises:
         UnsupportedForm: the session is a client of Spark Connect.
+        PredicateError: the session was stopped.
         BackendMissing: PySpark is not installed, or this Spark's classes are not the expected ones.
 
     Example:
@@ -75,6 +77,11 @@ def enable(spark: SparkSession, *, filesystem: pafs.FileSystem | None = None) ->
     """
     require_pyspark(OLDEST_CLASSIC)
     _require_classic(spark)
+    if is_stopped(spark):
+        raise PredicateError(
+            "spark was stopped, so it runs no query; enable the session that runs your queries "
+            "(skipstone.spark.session() starts one)"
+        )
     with _INSTALLING:
         for key, one in tuple(_installed.items()):
             if key == _key(spark) or one.pruner.is_stopped:  # the JVM would keep a stopped one

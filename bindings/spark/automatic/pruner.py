@@ -19,7 +19,7 @@ from skipstone.bindings.spark.pruning.prune import indexes_without_files, listin
 from skipstone.bindings.spark.pruning.prune_by_joins import filter_scans_by_joins
 from skipstone.bindings.spark.pruning.reports import Pruned
 from skipstone.bindings.spark.pruning.scans import FOREVER, Scan
-from skipstone.bindings.spark.session.session import parallelism, quiet
+from skipstone.bindings.spark.session.session import is_stopped, parallelism, quiet
 from skipstone.ir.errors import SkipstoneError, SkipstoneWarning, describe_error
 
 JOINS_SETTING: Final = "spark.skipstone.joins"
@@ -59,7 +59,7 @@ class Pruner:
     @property
     def is_stopped(self) -> bool:
         """True if the session's Spark was stopped."""
-        return self._spark.sparkContext._jsc is None
+        return is_stopped(self._spark)
 
     def apply(self, request: Any) -> Any:
         """Return the plan of a `PruningRequest` with fewer files, or None to leave it."""

@@ -115,8 +115,9 @@ class _Source:
         self.table = (
             source.table_name if type(source).__name__ == "Read" else ", ".join(source._paths or ())
         )
-        # Columns whose values differ from those in the files, such as CHAR.
-        self.padded_columns: set[str] = set()
+        # Columns whose values may differ from those in the files: CHAR, and a table's partition
+        # columns, which its files may have as well.
+        self.apart: set[str] = set()
         self.report = PrunedScan(self.table, "", None, None, "")
 
     def judge(self, conditions: list[Any], context: Context) -> list[str]:
@@ -124,22 +125,17 @@ class _Source:
         self._check(conditions, context)
         urls = sorted(self.frame.inputFiles())
         paths = [unquote(re.sub(r"^file:/+", "file:/", url)) for url in urls]
-        partition_names = {
+        # A client does not see the partition columns of paths: folders name them.
+        apart = self.apart | {
             pair_of(folder)[0].lower()
             for path in paths
             for folder in path.split("/")[:-1]
             if "=" in folder
         }
-        # A client does not see the partition columns: paths name them, or files lack them.
-        plain_fields = (
-            f
-            for f in arrow_schema(self.frame.schema.jsonValue())
-            if f.name.lower() not in self.padded_columns
-        )
-        schema = pa.schema(plain_fields)
+        schema = arrow_schema(self.frame.schema.jsonValue())
         predicate = self._predicate(conditions, schema, context)
         listing = _listing(
-            paths, pa.schema([f for f in schema if f.name.lower() not in partition_names]), context
+            paths, pa.schema([f for f in schema if f.name.lower() not in apart]), context
         )
         every = np.ones(len(listing), np.bool_)
         # The session may distinguish names by case when Spark reads the files, and no condition
@@ -184,12 +180,14 @@ class _Source:
             )
         if type(source).__name__ == "Read":
             self._check_table()
-        elif source._format != "parquet" or source._predicates:
+        elif str(source._format).lower() != "parquet" or source._predicates:
             raise NotPruned(f"its format is {source._format}; only Parquet files are pruned")
 
     def _check_table(self) -> None:
-        rows = self.spark.sql(f"DESCRIBE TABLE EXTENDED {self.source.table_name}").collect()
-        details = {row["col_name"]: row["data_type"] for row in rows}
+        described = self.spark.sql(f"DESCRIBE TABLE EXTENDED {self.source.table_name}").collect()
+        n = len(self.frame.columns)  # they come first
+        columns, rest = described[:n], described[n:]
+        details = {row["col_name"]: row["data_type"] for row in rest}
         if (details.get("Provider") or "").lower() != "parquet" or details.get("Type") not in (
             "MANAGED",
             "EXTERNAL",
@@ -198,14 +196,17 @@ class _Source:
                 f"it is {details.get('Provider') or 'a view, or has no provider'}; "
                 "only Parquet tables are pruned"
             )
-        columns = takewhile(lambda row: row["col_name"] and row["col_name"][0] != "#", rows)
         shown = {f.name: f.dataType.simpleString() for f in self.frame.schema}
         # Spark shows CHAR to a client as STRING, and pads its values when it reads them.
-        self.padded_columns = {
-            row["col_name"].lower()
+        padded = (
+            row["col_name"]
             for row in columns
             if shown.get(row["col_name"]) not in (row["data_type"], _plain(row["data_type"]))
-        }
+        )
+        # A section that begins with this title describes the partition columns once more.
+        section = [row["col_name"] for row in takewhile(lambda row: row["col_name"], rest)]
+        partitioned = section if section[:1] == ["# Partition Information"] else []
+        self.apart = {name.lower() for name in (*padded, *partitioned)}
 
     def _predicate(
         self, conditions: list[Any], schema: pa.Schema, context: Context

@@ -70,6 +70,11 @@ def check_session(spark: object) -> None:
         )
 
 
+def is_stopped(spark: Any) -> bool:
+    """Return True if the Spark of a classic session was stopped."""
+    return spark.sparkContext._jsc is None
+
+
 def settings_of(spark: Any) -> Settings:
     """Return the settings of a session, classic or Spark Connect, for binding predicates."""
     zone, ansi, case = (

@@ -49,6 +49,7 @@ STOPS = """
 import sys, warnings
 warnings.simplefilter("ignore")
 from skipstone.bindings.spark.automatic.enable import _installed
+from skipstone.ir.errors import PredicateError
 from skipstone.spark import disable, enable, prune, report, session
 from tests.support.spark.session import CONFIG
 
@@ -60,12 +61,16 @@ for _ in range(3):
     kept = [s.kept for q in report(spark).queries for s in q.scans]
     print(rows, kept[0], len(_installed))
     spark.stop()
+    try:
+        enable(spark)
+    except PredicateError as e:
+        print(e)
     disable(spark) if _ == 2 else None
 """
 
 
 def test_a_process_that_stops_and_starts_spark(lake):
-    """Nothing keeps the sessions that were stopped."""
+    """Nothing keeps the sessions that were stopped, and none of them can be enabled."""
     done = subprocess.run(
         [sys.executable, "-c", STOPS.replace("{EAGER}", repr(EAGER)), lake],
         capture_output=True,
@@ -73,4 +78,6 @@ def test_a_process_that_stops_and_starts_spark(lake):
         timeout=200,
         cwd=Path(__file__).parents[3],
     )
-    assert done.stdout.split("\n")[-4:-1] == ["([1], [1]) 1 1"] * 3, done.stdout + done.stderr
+    lines = done.stdout.split("\n")[-7:-1]
+    assert lines[::2] == ["([1], [1]) 1 1"] * 3, done.stdout + done.stderr
+    assert all(line.startswith("spark was stopped, so it runs no query; ") for line in lines[1::2])

@@ -98,3 +98,28 @@ def test_connect_is_careful(connect, spark, folder, tmp_path):
         assert pruned(prune(connect.sql("SELECT * FROM remote WHERE x = 3"))) == ()
     finally:
         spark.sql("DROP TABLE IF EXISTS remote")
+
+
+def test_files_of_a_table_that_have_its_partition_column(connect, tmp_path):
+    """Spark reads the partition's value, wherever the partition lies; footers have another."""
+    try:
+        connect.sql(
+            "CREATE TABLE placed (`#k` BIGINT, k BIGINT, c CHAR(4), g INT) USING parquet "
+            f"PARTITIONED BY (g) LOCATION '{(tmp_path / 't').as_uri()}'"
+        )
+        for g in range(2):
+            place, k = tmp_path / f"p{g}", [g * 2, g * 2 + 1]
+            own = {"#k": k, "k": k, "c": ["a", "b"], "g": pa.array([7 + g] * 2, pa.int32())}
+            write(str(place / "0.parquet"), **own)
+            connect.sql(f"ALTER TABLE placed ADD PARTITION (g={g}) LOCATION '{place.as_uri()}'")
+        table = connect.table("placed")
+        for where, kept in [("g = 1 OR k = 0", 2), ("g = 1 AND k > 2", 1), ("c = 'a   '", 2)]:
+            assert rows_of(table.where(where))
+            same(table.where(where), None if kept == 2 else (kept, 2))
+    finally:
+        connect.sql("DROP TABLE IF EXISTS placed")
+
+
+@pytest.mark.parametrize("name", ["Parquet", "PARQUET"])
+def test_the_case_of_a_format_does_not_matter(connect, folder, name):
+    same(connect.read.format(name).load(folder).where("i = 42"), (2, 12))
