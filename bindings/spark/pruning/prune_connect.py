@@ -20,7 +20,7 @@ import pyarrow.fs as pafs
 
 from skipstone.bindings.predicates.predicate import PruningPredicate
 from skipstone.bindings.spark.pruning.column import from_column
-from skipstone.bindings.spark.pruning.context import Context, context_of
+from skipstone.bindings.spark.pruning.context import Context, context_of, unusual_option
 from skipstone.bindings.spark.pruning.list_files import NotPruned, registered_listing
 from skipstone.bindings.spark.pruning.listing import Listing, own_paths
 from skipstone.bindings.spark.pruning.registered_listing import RegisteredListing
@@ -39,6 +39,7 @@ FILE: Final = (
     "concat_ws('|', _metadata.file_path, "
     "unix_millis(_metadata.file_modification_time), _metadata.file_size)"
 )
+OPTION: Final = re.compile(r"(\w+)=([^,\]]*)")  # as DESCRIBE TABLE shows a table's options
 MAX_NAMES: Final = 20_000  # files in a condition; Spark takes about 20 us to parse each
 
 
@@ -184,7 +185,7 @@ class _Source:
             raise NotPruned(f"its format is {source._format}; only Parquet files are pruned")
 
     def _check_table(self) -> None:
-        described = self.spark.sql(f"DESCRIBE TABLE EXTENDED {self.source.table_name}").collect()
+        described = self._described()
         n = len(self.frame.columns)  # they come first
         columns, rest = described[:n], described[n:]
         details = {row["col_name"]: row["data_type"] for row in rest}
@@ -196,6 +197,10 @@ class _Source:
                 f"it is {details.get('Provider') or 'a view, or has no provider'}; "
                 "only Parquet tables are pruned"
             )
+        # Each option counts, because another's value may look like one.
+        for name, value in OPTION.findall(str(details.get("Storage Properties"))):
+            if why := unusual_option({name.lower(): value}):
+                raise NotPruned(f"{why}, so values may differ from the footers' statistics")
         shown = {f.name: f.dataType.simpleString() for f in self.frame.schema}
         # Spark shows CHAR to a client as STRING, and pads its values when it reads them.
         padded = (
@@ -207,6 +212,20 @@ class _Source:
         section = [row["col_name"] for row in takewhile(lambda row: row["col_name"], rest)]
         partitioned = section if section[:1] == ["# Partition Information"] else []
         self.apart = {name.lower() for name in (*padded, *partitioned)}
+
+    def _described(self) -> list[Any]:
+        """Return the rows of DESCRIBE TABLE EXTENDED.
+
+        Raises:
+            NotPruned: the name is not that of a table, but of files, for example.
+        """
+        from pyspark.errors import AnalysisException
+
+        try:
+            rows: list[Any] = self.spark.sql(f"DESCRIBE TABLE EXTENDED {self.table}").collect()
+        except AnalysisException as e:
+            raise NotPruned("it is no table that Spark can describe") from e
+        return rows
 
     def _predicate(
         self, conditions: list[Any], schema: pa.Schema, context: Context

@@ -123,3 +123,28 @@ def test_files_of_a_table_that_have_its_partition_column(connect, tmp_path):
 @pytest.mark.parametrize("name", ["Parquet", "PARQUET"])
 def test_the_case_of_a_format_does_not_matter(connect, folder, name):
     same(connect.read.format(name).load(folder).where("i = 42"), (2, 12))
+
+
+def test_options_that_a_table_keeps(connect, tmp_path):
+    """Spark shifts old days where the table says so; footers have other days."""
+    place = tmp_path / "t"
+    write(str(place / "0.parquet"), d=[dt.date(1000, 1, 10)])
+    write(str(place / "1.parquet"), d=[dt.date(2000, 1, 10)])
+    try:
+        for mode, kept in [("LEGACY", None), ("CORRECTED", 1)]:
+            connect.sql("DROP TABLE IF EXISTS old_days")
+            connect.sql(
+                "CREATE TABLE old_days (d DATE) USING parquet "
+                f"OPTIONS (other 'a=b, c', DateTimeRebaseMode '{mode}') "
+                f"LOCATION '{place.as_uri()}'"
+            )
+            table = connect.table("old_days")
+            oldest = min(row.d for row in table.collect())
+            same(table.where(f"d = DATE'{oldest}'"), kept and (kept, 2))
+    finally:
+        connect.sql("DROP TABLE IF EXISTS old_days")
+
+
+def test_files_that_are_named_as_a_table(connect, folder):
+    found = same(connect.table(f"parquet.`{folder}`").where("i = 42"), None)
+    assert found[0].why == "it is no table that Spark can describe"
