@@ -175,11 +175,13 @@ def prune_classic(
     if df.isStreaming:
         return df, not_pruned("it is streaming")
     from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
 
     try:
         return _prune_plan(df, plan_gateway(df.sparkSession), filesystem, joins)
-    # The plan is nested too deeply to serialise, or this Spark has other classes.
-    except (BackendMissing, Py4JError, RecursionError) as e:
+    # The plan is nested too deeply to serialise, this Spark has other classes, or its optimiser
+    # raises what an action would raise, such as a division by zero.
+    except (BackendMissing, Py4JError, PySparkException, RecursionError) as e:
         return df, not_pruned(f"its plan cannot be read ({describe_error(e)})")
 
 

@@ -2,8 +2,8 @@
 
 A condition on `_metadata`, right above the scan, leaves files out: Spark applies it when it lists
 files. It names each file by its path, modification time and size, so Spark reads a file that is
-new, replaced or spelled differently. It also names the time zone, because Connect resolves a
-DataFrame again at each action. Only filters directly above a scan are used.
+new, replaced or spelled differently. It also names the time zone and the ANSI mode, because Connect
+resolves a DataFrame again at each action. Only filters directly above a scan are used.
 """
 
 from __future__ import annotations
@@ -39,6 +39,9 @@ FILE: Final = (
     "concat_ws('|', _metadata.file_path, "
     "unix_millis(_metadata.file_modification_time), _metadata.file_size)"
 )
+# True only in this mode: the common type of BIGINT and FLOAT depends on it.
+ANSI: Final = "typeof(1L + 1F) = 'double'"
+LEGACY: Final = "typeof(1L + 1F) = 'float'"
 OPTION: Final = re.compile(r"(\w+)=([^,\]]*)")  # as DESCRIBE TABLE shows a table's options
 MAX_NAMES: Final = 20_000  # files in a condition; Spark takes about 20 us to parse each
 
@@ -98,9 +101,12 @@ class _Walk:
         if not dropped:
             return source
         zone, files = _literal(self.context.settings["timezone"]), ", ".join(map(_literal, dropped))
+        same = (
+            f"current_timezone() = {zone} AND {ANSI if self.context.settings['ansi'] else LEGACY}"
+        )
         return (
             type(scan.frame)(source, self.spark)
-            .where(f"current_timezone() <> {zone} OR {FILE} NOT IN ({files})")
+            .where(f"NOT ({same}) OR {FILE} NOT IN ({files})")
             ._plan
         )
 

@@ -1,4 +1,4 @@
-"""Decisions of `prune` that planted faults had changed unnoticed; no Spark is started."""
+"""Decisions of `prune` that planted faults had changed unnoticed; plans that it leaves alone."""
 
 from dataclasses import dataclass, field
 
@@ -8,8 +8,11 @@ from skipstone.bindings.spark.pruning import prune as module
 from skipstone.bindings.spark.pruning.prune import _may_read_elsewhere, _new_indexes, prune, pruned
 from skipstone.bindings.spark.pruning.reports import Pruned
 from skipstone.ir.errors import BackendMissing
+from tests.support.spark.compare import write
 
 pytest.importorskip("pyspark")
+from pyspark.errors import PySparkException
+
 UNTIL = 12345
 OTHERS = "another scan of the query needs its files"
 ELSEWHERE = "Spark does not read these files everywhere the query names them"
@@ -150,3 +153,14 @@ def test_a_plan_that_cannot_be_read_is_left_alone(error, monkeypatch):
     (scan,) = pruned(found)
     assert (scan.files, scan.kept) == (None, None)
     assert scan.why.startswith("its plan cannot be read (") and str(error) in scan.why
+
+
+@pytest.mark.parametrize("where", ["x = 1 / 0", "x = '5.7'", "s = CAST('2024-13-01' AS DATE)"])
+def test_a_constant_that_raises_does_so_in_the_action(spark, tmp_path, where):
+    """The optimiser raises it; the DataFrame stays as it is."""
+    write(str(tmp_path / "0.parquet"), x=[1], s=["a"])
+    plain = spark.read.parquet(str(tmp_path)).where(where)
+    found = prune(plain)
+    assert found is plain and pruned(found)[0].why.startswith("its plan cannot be read (")
+    with pytest.raises(PySparkException, match=r"DIVIDE_BY_ZERO|CAST_INVALID_INPUT"):
+        found.collect()

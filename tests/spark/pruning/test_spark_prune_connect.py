@@ -64,6 +64,28 @@ def test_connect_resolves_again(connect, tmp_path):
         connect.conf.unset("spark.connect.session.planCache.enabled")
 
 
+@pytest.mark.parametrize(
+    "where, before, kept",
+    [("x = CAST(16777216 AS FLOAT)", "true", 1), ("x <> CAST(16777216 AS FLOAT)", "false", 1)],
+)
+def test_the_mode_changes(connect, tmp_path, where, before, kept):
+    """BIGINT and FLOAT are compared as DOUBLE in ANSI mode, and as FLOAT in the other."""
+    for k in range(3):
+        write(str(tmp_path / f"{k}.parquet"), x=[(1 << 24) + k * k])
+    try:
+        connect.conf.set("spark.sql.ansi.enabled", before)
+        plain = connect.read.parquet(str(tmp_path)).where(where)
+        small, counts = prune(plain), []
+        assert (pruned(small).kept, pruned(small).files) == (kept, 3)
+        for mode in ("true", "false"):
+            connect.conf.set("spark.sql.ansi.enabled", mode)
+            counts.append(plain.count())
+            assert rows_of(small) == rows_of(plain)
+        assert counts[0] != counts[1]
+    finally:
+        connect.conf.set("spark.sql.ansi.enabled", "true")
+
+
 def test_connect_is_careful(connect, spark, folder, tmp_path):
     from pyspark.sql.connect import functions as F
 
