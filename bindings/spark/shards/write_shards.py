@@ -89,19 +89,7 @@ def write_shards(
 
         arrow = as_arrow(schema) if isinstance(schema, StructType) else schema
         frame, needed, other_names = _select(stats, arrow, columns or {}, about)
-        # The frame's columns are called 0, 1, ...; these are their own names.
-        about_schema = (
-            pa.schema(
-                [
-                    f.with_name(name)
-                    for f, name in zip(
-                        list(as_arrow(frame.schema))[len(needed) :], other_names, strict=True
-                    )
-                ]
-            )
-            if other_names
-            else None
-        )
+        about_schema = _about_schema(frame, len(needed), other_names)
         folder, save = ShardFolder.of(where, filesystem), new_token()
         folder.make()
         by = (order_by,) if isinstance(order_by, str) else tuple(order_by or ())
@@ -142,6 +130,29 @@ def _select(
     ]
     frame = df.select(*(c.alias(str(i)) for i, c in enumerate(columns)))
     return frame, tuple(usable), other_names
+
+
+def _about_schema(frame: DataFrame, first: int, names: list[str]) -> pa.Schema | None:
+    """Return the Arrow types of the columns from `first` on, under their own names.
+
+    The frame's columns are called 0, 1, ...
+
+    Raises:
+        StatisticsError: Arrow has no such type.
+    """
+    from pyspark.errors import PySparkException
+    from pyspark.sql.types import StructType
+
+    fields: list[pa.Field] = []
+    for name, column in zip(names, frame.schema.fields[first:], strict=True):
+        try:
+            fields.append(as_arrow(StructType([column])).field(0).with_name(name))
+        except PySparkException as e:
+            raise StatisticsError(
+                f"the column {name!r} is {column.dataType.simpleString()}, a type that Arrow lacks "
+                "in Spark; leave it out: about= names the columns to keep"
+            ) from e
+    return pa.schema(fields) if fields else None
 
 
 def _other_columns(df: DataFrame, schema: pa.Schema) -> list[str]:
