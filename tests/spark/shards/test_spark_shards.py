@@ -239,7 +239,7 @@ def test_names_types_and_omitted_columns(spark, tmp_path):
     with pytest.raises(ss.StatisticsError, match="columns= with their names"):
         write_shards(frame.select("most"), tmp_path, schema)
     ages = frame.selectExpr("*", "make_interval(1, 2) age")
-    with pytest.raises(ss.StatisticsError, match="'age' is interval, .* leave it out: about="):
+    with pytest.raises(ss.StatisticsError, match=r"'age' is interval, .* leave it out: about="):
         write_shards(ages, tmp_path, schema)
     with pytest.raises(ss.StatisticsError, match="no statistic has a type that bounds a column"):
         write_shards(frame.select("`c.min`"), tmp_path, schema)
