@@ -64,7 +64,8 @@ def lazy_frame(schema: pa.Schema, read: Read, timezone: str) -> LazyFrame:
             rows = as_frame(batch if remaining is None else batch.slice(0, remaining))
             remaining = None if remaining is None else remaining - rows.height
             found = rows if predicate is None else rows.filter(predicate)
-            yield found[names]  # `select` would take the names "*" and "^x$" for patterns
+            # `select` would take the names "*" and "^x$" for patterns, and `found[[]]` has no rows.
+            yield found[names] if names else pl.DataFrame(height=found.height)
             if remaining == 0:
                 return
 

@@ -96,6 +96,21 @@ def test_polars_projects_and_limits(table):
     )
 
 
+def test_polars_counts_rows_of_which_it_reads_no_column(table):
+    frame, whole = table.plan("x > 3").to_polars(), pl.DataFrame(table.plan("x > 3")).lazy()
+    number = pl.col("number")
+    for steps in (
+        lambda frame: frame.with_row_index("number").select(pl.len()),
+        lambda frame: frame.with_row_index("number").select("number"),
+        lambda frame: frame.with_row_index("number").filter(number > 3).select(number.sum()),
+        lambda frame: frame.head(3).with_row_index("number").select("number"),
+        lambda frame: frame.filter(x > 20).with_row_index("number").select("number"),
+    ):
+        expected = steps(whole).collect()
+        for engine in ("in-memory", "streaming"):
+            assert steps(frame).collect(engine=engine).equals(expected)
+
+
 HEADS = {
     "a filter after it": lambda frame, n: frame.head(n).filter(x % 2 == 0),
     "a filter before it": lambda frame, n: frame.filter(x % 2 == 0).head(n),
