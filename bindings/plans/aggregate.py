@@ -59,7 +59,7 @@ def extreme(plan: Plan, column: str, *, descending: bool) -> Any:
     key = SortKey(path, descending, nulls_first=False)
     plan.table.check_unchanged(plan.kept)
     best, unread = _best_exact_bound(plan, key)
-    unread = best_first(plan.statistics, key, unread)
+    unread = best_first(plan._pruned_by, key, unread)
     size = 2 * threads()
     while len(unread):
         if best is not None:
@@ -109,7 +109,7 @@ def _best_exact_bound(
 
     Those are the containers whose bounds do not say what their best value is.
     """
-    stats, chosen = plan.statistics, plan.kept
+    stats, chosen = plan._pruned_by, plan.kept
     column = packed(stats, key.path)
     bound = column.high if key.descending else column.low
     given = stats.raw(key.path).max if key.descending else stats.raw(key.path).min

@@ -335,7 +335,7 @@ class SplitEnumerator:
             kept = kept[~self._handed_out[kept]]
             if self._top is not None:
                 best = best_first(
-                    self.plan.statistics, self.plan.order[0], kept[self._top.may_improve()[kept]]
+                    self.plan._pruned_by, self.plan.order[0], kept[self._top.may_improve()[kept]]
                 )
                 self._queue = deque(
                     split

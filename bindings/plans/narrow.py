@@ -38,7 +38,7 @@ def narrowed(plan: Plan, condition: Condition | None, columns: list[str]) -> Pla
             ansi=plan.settings.ansi,
             case_sensitive=True,
         )
-        verdicts = np.minimum(verdicts, asked.evaluate(plan.statistics))
+        verdicts = np.minimum(verdicts, asked.evaluate(plan._pruned_by))
         predicate = _filter_of_rows(
             asked, () if predicate is None else conjuncts_of(predicate.node)
         )

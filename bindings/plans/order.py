@@ -327,4 +327,4 @@ def may_match(plan: Plan, condition: Expr) -> Mask:
         case_sensitive=True,
         timezone=plan.timezone,
         ansi=plan.settings.ansi,
-    ).prune(plan.statistics)
+    ).prune(plan._pruned_by)

@@ -135,7 +135,7 @@ class Plan(Shown):
     ) -> Plan:
         return Plan(
             self.table, predicate, verdicts, columns, self.statistics, limit, self.timezone,
-            dynamic=dynamic, settings=self.settings,
+            dynamic=dynamic, pruned_by=self._pruned_by, settings=self.settings,
         )  # fmt: skip
 
     def replanned(self) -> Plan:
@@ -192,7 +192,7 @@ class Plan(Shown):
             self.columns,
             limit,
             [str(key) for key in self.order] or None,
-            stats_skipping=self._pruned_by is self.statistics,
+            stats_skipping=self._uses_statistics,
             dynamic=list(filters) or None,
             dynamic_filtering=self.session is not None,  # whatever the environment says by now
             timezone=self.timezone,
@@ -249,7 +249,7 @@ class Plan(Shown):
         (`table.unreadable`), it is not Parquet, or Iceberg's equality deletes apply to it.
 
         Only the condition prunes pages here; joins, order and limit do not. Reading rows by a plan
-        prunes by pages in any case.
+        prunes by pages in any case, unless it was made with `stats_skipping=False`.
 
         The first use reads the column and offset indexes of the condition's columns, those of a
         file together. For local files without indexes, it reads the headers of these columns'
@@ -274,8 +274,7 @@ class Plan(Shown):
             (5, 3, 80)
         """
         if self._pages is None:
-            by_statistics = self._pruned_by is self.statistics
-            plan = self if by_statistics else self._unfiltered()
+            plan = self if self._uses_statistics else self._unfiltered()
             self._pages = hooks.call("pages of plan", plan)
         return self._pages.ranges
 

@@ -95,12 +95,17 @@ class Selection:
         if limit is not None and order:
             from skipstone.bindings.plans.order import limit_cutoff
 
-            cutoff = limit_cutoff(table, statistics, verdicts, order, limit)
+            cutoff = limit_cutoff(table, self._pruned_by, verdicts, order, limit)
             self.cut = Cut(limit, 0 if cutoff is None else cutoff.rows, cutoff is not None)
             if cutoff is not None:
                 self._selected &= cutoff.candidates
         elif limit is not None:
             self.cut, self._selected = _limit_containers(verdicts, table.logical_rows(), limit)
+
+    @property
+    def _uses_statistics(self) -> bool:
+        """False if only partition values may rule out rows."""
+        return self._pruned_by is self.statistics
 
     @property
     def kept(self) -> Positions:

@@ -41,7 +41,7 @@ def read_in_order(plan: Plan) -> Iterator[pa.RecordBatch]:
     keys, k = plan.order, None if plan.cut is None else plan.cut.limit
     sorted_by = list(dict.fromkeys(key.path[0] for key in keys))
     names = list(dict.fromkeys([*plan.columns, *sorted_by]))
-    unread = best_first(plan.statistics, keys[0], plan.kept)
+    unread = best_first(plan._pruned_by, keys[0], plan.kept)
     size = len(unread) if k is None else 2 * threads()
     top, source = TopK(plan, k), plan
     others = len(names) - len(sorted_by)

@@ -220,6 +220,7 @@ class RowSelection:
         reader: Decodes the files, where it can.
         pages: The rows that page statistics have judged so far, and those that remained.
         limit: The number of rows that are enough; None if all of them are needed.
+        uses_statistics: False if no statistics of pages or bloom filters may rule out rows.
     """
 
     columns: tuple[str, ...]
@@ -228,6 +229,7 @@ class RowSelection:
     reader: ReaderName = "auto"
     pages: PageHistory = field(default_factory=PageHistory, compare=False)
     limit: int | None = None
+    uses_statistics: bool = True
 
     @staticmethod
     def of(plan: Plan, lenient: bool = False, reader: ReaderName = "auto") -> RowSelection:
@@ -235,7 +237,8 @@ class RowSelection:
         condition = None if plan.predicate is None else plan.predicate.node
         # A caller that judges rows itself may need more of them.
         limit = None if plan.cut is None or plan.order or lenient else plan.cut.limit
-        return RowSelection(tuple(plan.columns), condition, lenient, reader, limit=limit)
+        columns, skips = tuple(plan.columns), plan._uses_statistics
+        return RowSelection(columns, condition, lenient, reader, PageHistory(), limit, skips)
 
     def needed(self, filtered: bool) -> set[str]:
         """Return the columns to read from a file; `filtered` if its rows are to be judged."""

@@ -52,7 +52,7 @@ def masks_of(plan: Plan) -> dict[str, Mask]:
     if plan.predicate is not None:
         if plan.table.partition_columns:
             out["partition"] = static | plan._kept_by_partition_values(dynamic=False)
-        if plan._pruned_by is plan.statistics:
+        if plan._uses_statistics:
             bounds = static | plan.predicate.prune(plan.statistics.of_bounds())
             out["statistics"] = bounds & out.get("partition", bounds)
             if plan.statistics.has_members and plan.predicate.membership_columns:

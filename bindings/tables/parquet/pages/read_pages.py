@@ -242,13 +242,15 @@ def _filter(
     bound = predicate_of(predicate, pa.schema(fields))
     kept = (
         not wanted.lenient
+        and wanted.uses_statistics  # rows that statistics ruled out are not among those kept
         and config.keep_matches
         and may_be_kept(predicate)
         and rows.whole.isdisjoint(path[0] for path in columns_of(predicate))
     )
     known = KnownRows(groups, predicate if kept else None, rows.leaves)
     if not known.matches:
-        rows.prune(bound, wanted.pages)
+        if wanted.uses_statistics:
+            rows.prune(bound, wanted.pages)
         if wanted.limit is not None and count_rows(rows.windows) > FEW_LIMITS * wanted.limit:
             _keep_first_matches(rows, groups, wanted, known)
             return None
