@@ -1,5 +1,6 @@
 """Lazy frames of Polars and relations of DuckDB give the rows that they would give of all rows."""
 
+import contextlib
 import datetime as dt
 import itertools
 import json
@@ -331,3 +332,20 @@ def test_duckdb_reads_no_plan_without_columns(tmp_path):
     pq.write_table(pa.table({"x": [1]}).select([]), tmp_path / "t.parquet")
     with pytest.raises(ss.UnsupportedForm, match="does not read a plan without columns"):
         ss.scan_parquet(tmp_path).plan().to_duckdb()
+
+
+def test_integers_of_duckdb_that_arrow_refuses(tmp_path):
+    """DuckDB stores differences of 33 bits between INTEGER values; Arrow (26) allows 32."""
+    path = tmp_path / "t.parquet"
+    values = [(-1) ** i * (2**31 - 1 - i) for i in range(3000)]
+    held = pa.table({"x": pa.array(values, pa.int32())})
+    con = duckdb.connect()
+    con.register("held", held)
+    con.execute(f"COPY held TO '{path}' (FORMAT parquet, PARQUET_VERSION V2)")
+    plan = ss.scan_parquet(path).plan("x > 2147483000")
+    assert plan.to_arrow(reader="polars")["x"].to_pylist() == [v for v in values if v > 2147483000]
+    with contextlib.suppress(pa.ArrowException, OSError):
+        pq.read_table(path)
+        return
+    with pytest.raises(ss.SourceError, match='try reader="polars"'):
+        plan.to_arrow(reader="arrow")

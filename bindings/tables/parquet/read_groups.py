@@ -384,7 +384,7 @@ class GroupReader(Reader):
                 raise
             raise SourceError(
                 f"{path}: reading row groups {task.groups[:8]} failed ({describe_error(e)}); "
-                "if the file was changed since, scan the table again, else leave the file out"
+                'if it was changed, scan again; else try reader="polars", or leave the file out'
             ) from e
 
     def _can_judge(self, task: GroupTask, own: pa.Schema, fields: list[pa.Field]) -> bool:
