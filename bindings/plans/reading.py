@@ -80,7 +80,8 @@ class Reading(Selection, ABC):
 
         Args:
             reader: Decodes Parquet pages: "arrow", "polars", or "auto", which takes Polars for
-                large reads if it is installed. All give the same rows.
+                large reads if it is installed. All give the same rows. In a process that was
+                forked after Polars was imported, Arrow decodes.
             filter: If False, return all rows of the kept containers, in table order, for an engine
                 that filters, sorts and limits rows itself.
             progress: As `skipstone.config.progress`, for this stream.

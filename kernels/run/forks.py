@@ -48,6 +48,7 @@ compiling = threading.RLock()
 _locks: weakref.WeakSet[Any] = weakref.WeakSet()
 _endless: weakref.WeakSet[Any] = weakref.WeakSet()  # module locks held longer than IMPORT_WAIT
 _broken = False
+_inherited: frozenset[str] = frozenset()  # the modules that were imported before the fork
 
 
 def lock() -> threading.Lock:
@@ -70,6 +71,14 @@ def reentrant_lock() -> threading.RLock:
 def can_compile() -> bool:
     """Return False if this process was forked in the middle of a compile."""
     return not _broken
+
+
+def is_inherited(module: str) -> bool:
+    """Return True if this process was forked after a module was imported.
+
+    The threads that it may have started do not exist here.
+    """
+    return module in _inherited
 
 
 class _Fork(threading.local):
@@ -247,8 +256,8 @@ def _is_forking(thread: int, caller: FrameType | None, instruction: int) -> bool
 
 
 def _after_in_child() -> None:
-    global _broken
-    _fork.caller = None
+    global _broken, _inherited
+    _fork.caller, _inherited = None, frozenset(sys.modules)
     _insist(release_imports, 0)
     if not _fork.nested:
         _broken = _broken or not compiling.acquire(blocking=False)  # False: another thread compiles

@@ -10,10 +10,12 @@ import warnings
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
 import pytest
 
 import skipstone as ss
+from skipstone.bindings.tables.parquet.pages import decoders
 from skipstone.kernels.run import compile_cache, compiler, pool
 
 SCHEMA = pa.schema([("x", pa.int64()), ("y", pa.int64())])
@@ -58,6 +60,32 @@ def test_a_forked_child_judges_while_the_parent_compiles(backend, tmp_path, monk
     finally:
         child.join(10)
         assert not child.is_alive()
+
+
+def count_in_child(plan, reader, queue):
+    queue.put(plan.to_arrow(reader=reader).num_rows)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:.*fork.*:RuntimeWarning")
+@pytest.mark.parametrize("reader", ["auto", "polars"])
+@pytest.mark.parametrize("where", ["x > 7", None])
+def test_a_forked_child_reads_what_polars_read_before(reader, where, tmp_path, monkeypatch):
+    """The threads of Polars do not exist in the child, where it would wait for them forever."""
+    monkeypatch.setattr(decoders, "POLARS_FROM", 0)
+    pl.DataFrame({"x": range(100), "y": range(100)}).write_parquet(tmp_path / "t.parquet")
+    plan = ss.scan_parquet(tmp_path).plan(where)
+    expected = plan.to_arrow(reader=reader).num_rows  # starts the threads
+    context = multiprocessing.get_context("fork")
+    queue = context.Queue()
+    child = context.Process(target=count_in_child, args=(plan, reader, queue))
+    child.start()
+    try:
+        assert queue.get(timeout=30) == expected
+    finally:
+        child.join(1)
+        child.kill()
 
 
 def test_many_threads_share_statistics():

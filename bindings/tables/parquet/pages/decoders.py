@@ -25,6 +25,7 @@ from skipstone.ir.errors import describe_error
 from skipstone.kernels import logs
 from skipstone.kernels.decode.page_layout import are_sound
 from skipstone.kernels.pack.planes import Mask
+from skipstone.kernels.run.forks import is_inherited
 from skipstone.kernels.run.pool import ContextPool, threads
 
 if TYPE_CHECKING:
@@ -268,10 +269,15 @@ def _is_sound(file: PageFile) -> bool:
 def uses_polars(size: int, reader: ReaderName) -> bool:
     """Return True if Polars is to decode pages.
 
+    It never does so in a process that was forked after it was imported: it would wait forever for
+    its threads, which do not exist there.
+
     Args:
         size: Their bytes after decompression.
         reader: The reader that was asked for.
     """
+    if is_inherited("polars"):
+        return False
     if reader != "auto":
         return reader == "polars"
     return size >= POLARS_FROM and (
