@@ -78,6 +78,12 @@ def _table_of(rows: Any) -> pa.Table:
     if hasattr(rows, "__arrow_c_stream__"):
         return pa.table(rows)
     if isinstance(rows, dict):
+        for name, values in rows.items():
+            if isinstance(values, str | bytes):  # Arrow would make a row of each character
+                raise DynamicFilterError(
+                    f"column {name!r} of a dict is {values!r:.60}; expected a list of values: "
+                    "pyarrow.Table.from_pylist takes a list of rows"
+                )
         return pa.table(rows)
     if isinstance(rows, str | bytes | os.PathLike):
         raise DynamicFilterError(

@@ -210,8 +210,10 @@ def join(*args: Any, **options: Any) -> pa.Table:
         >>> join(sales, days, on="day", where_dim="year = 2000 AND day < 3").to_pydict()
         {'day': [2, 2], 'price': [1.5, 2.5], 'year': [2000, 2000]}
     """
-    # An error about the arguments names this function.
-    given = inspect.signature(join).bind(*args, **options)
+    try:
+        given = inspect.signature(join).bind(*args, **options)
+    except TypeError as e:
+        raise TypeError(f"join() {e}") from None
     return join_explained(*given.args, **given.kwargs).table
 
 

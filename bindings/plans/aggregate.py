@@ -85,6 +85,8 @@ def _ordered_column(column: str, schema: pa.Schema, settings: Session, by: str) 
     A column of exactly this name is preferred. Otherwise case is ignored, unless the session is
     case-sensitive.
     """
+    if not isinstance(column, str) or not column:
+        raise PredicateError(f"{by} got {column!r:.60}; expected a column's name")
     leaves = leaves_of(schema)
     for case_sensitive in (True, False):
         try:

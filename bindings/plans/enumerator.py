@@ -111,7 +111,7 @@ class SplitEnumerator:
             raise DynamicFilterError(f"plan is {plan!r:.60}; expected what table.plan() returns")
         check_wait(wait)
         check_count("min_desired_splits", min_desired_splits)
-        if not isinstance(readers, Iterable | None):
+        if isinstance(readers, str) or not isinstance(readers, Iterable | None):
             raise DynamicFilterError(
                 f"readers is {readers!r:.60}; expected numbers of readers, such as range(10)"
             )

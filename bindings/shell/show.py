@@ -129,8 +129,13 @@ def write_page(page: str, path: str) -> None:
     """Write an HTML page.
 
     Raises:
-        SourceError: it cannot be written.
+        SourceError: it cannot be written, or the name is that of another format.
     """
+    suffix = Path(path).suffix
+    if suffix.lower() not in ("", ".html", ".htm"):
+        raise SourceError(
+            f"{shown(path)}: the page is HTML, not {suffix}; expected a name that ends in .html"
+        )
     try:
         Path(path).write_text(page, encoding="utf-8")
     except (OSError, ValueError) as e:  # a path with a NUL raises ValueError

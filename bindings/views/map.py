@@ -42,6 +42,10 @@ class Map:
     """
 
     def __init__(self, plan: Plan, columns: Sequence[str] = ()) -> None:
+        first: object = columns[0] if isinstance(columns, tuple) and columns else None
+        if isinstance(first, list | tuple):
+            apart = ", ".join(map(repr, first))
+            raise PredicateError(f"columns is {first!r:.60}; write them one by one: {apart}")
         columns = checked_names("columns", columns)
         if len(columns) > MAX_COLUMNS:
             raise PredicateError(f"a map shows at most {MAX_COLUMNS} columns; got {len(columns)}")

@@ -17,6 +17,8 @@ from skipstone.ir.types import STRING, Kind
 
 MAX_VALUE: Final = 60  # characters of a value that a message shows
 GUARD: Final = "Guard it, as in TRY_CAST(...), nullif(n, 0) or CASE WHEN ... END"
+# {} is a column of texts that Spark casts because the condition compares it with a number.
+GUARD_TEXT: Final = "Compare {} with text, such as '5', or guard it, as in TRY_CAST(...)"
 
 
 def unjudged(predicate: Node, rows: int, row: pa.RecordBatch) -> UnsupportedForm:
@@ -53,11 +55,13 @@ def _reason(predicate: Node, row: pa.RecordBatch) -> str:
         return f"the last digits of Spark's {shown} are not known here, and they decide the test"
     if call and function and not _is_clock(call) and not _never_raises(call):
         policy = function.policy(call)
+        texts = call.name == "cast" and culprit.args[0].op is Op.COLUMN and call.types[0] == STRING
+        guard = GUARD_TEXT.format(show(culprit.args[0])) if texts else GUARD
         if policy == "raise":
-            return f"Spark raises an error for {shown}. {GUARD}"
+            return f"Spark raises an error for {shown}. {guard}"
         if policy != "unknown":
             return (
-                f"Spark raises an error for {shown}, or has a value that is not known here. {GUARD}"
+                f"Spark raises an error for {shown}, or has a value that is not known here. {guard}"
             )
     why = ""
     if call and _is_clock(call):

@@ -170,6 +170,7 @@ UNJUDGED = [
     ("coalesce(10 % n, 3) = 2", "Spark raises an error for (10 % n) where n is 0. Guard it, as in"),
     ("CASE WHEN s = 'a' THEN 1 div n ELSE 2 END = 2", "(1 div CAST(n AS BIGINT)) where n is 0."),
     ("CAST(s AS INT) = 1", "Spark raises an error for CAST(s AS INT) where s is 'a', or has a"),
+    ("s = 1", "known here. Compare s with text, such as '5', or guard it, as in TRY_CAST(...)"),
     ("xs[0] = 1", "Spark raises an error for xs[0] where xs is array(), or has a value that is"),
     ("raw LIKE 'a_'", "raw has text that is not UTF-8. Filter the rows elsewhere"),
     ("length(raw) = 2", "raw has text that is not UTF-8. Filter the rows elsewhere"),

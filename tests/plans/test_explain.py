@@ -122,6 +122,7 @@ REASONS = [
     ("n > 5",                      "no bounds of n",                   "40 row groups"),
     ("n IS NULL",                  "no null counts of n",              "written by parquet-cpp"),
     ("soundex(s) = 'a'",           "the form is not understood",       "by Spark or another"),
+    ("s = 5",                      "CAST(s AS BIGINT) cannot be bounded", "compare `s` with text"),
 ]  # fmt: skip
 
 

@@ -82,7 +82,21 @@ OTHERS = [
     (lambda path: splits(path).add_splits_back(["x"]), SPLIT),
     (lambda path: shards(path).judge("x > 1", on_error=3), "on_error is 3; expected 'keep' or"),
     (lambda path: ss.config.source([]), "expected a name"),
+    (lambda path: ss.scan(path).map(["x", "y"]), r"\['x', 'y'\].*write them one by one: 'x', 'y'"),
+    (
+        lambda path: ss.scan(path).plan().max(["x"]),
+        r"max\(\) got \['x'\]; expected a column's name",
+    ),
+    (lambda path: ss.scan(path).plan().min(None), r"min\(\) got None; expected a column's name"),
+    (lambda path: ss.scan(path).plan().splits("host-7"), "readers is 'host-7'; expected numbers"),
+    (lambda path: ss.join(DIM, [{"x": "a"}], "x"), "column 'x' of a dict is 'a'; expected a list"),
 ]
+
+
+@pytest.mark.parametrize("options", [{"on": "x", "where": "x > 1"}, {}])
+def test_an_unknown_or_missing_argument_of_join(options):
+    with pytest.raises(TypeError, match=r"^join\(\) (got an unexpected|missing a required) .*arg"):
+        ss.join(DIM, DIM, **options)
 
 
 def shards(path):

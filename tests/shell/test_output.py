@@ -100,6 +100,14 @@ def test_a_page_is_written_to_a_file(file, tmp_path, command):
     assert re.fullmatch(r"skipstone: .*the page cannot be written \(File.*\n", done.stderr)
 
 
+@pytest.mark.parametrize("command", [("explain", "-w", "x = 5"), ("advise",)])
+@pytest.mark.parametrize("name", ["page.png", "page.PDF", "page.json"])
+def test_a_page_is_not_written_under_the_name_of_another_format(file, tmp_path, command, name):
+    done = run(command[0], file, *command[1:], "-o", str(tmp_path / name))
+    assert done.returncode == 2 and "expected a name that ends in .html" in done.stderr
+    assert not (tmp_path / name).exists()
+
+
 def test_a_page_is_printed_or_written(file, tmp_path):
     done = run("explain", file, "-w", "x = 5", "--html", "-o", str(tmp_path / "page.html"))
     assert done.returncode == 2 and "expected one of --html and --output" in done.stderr

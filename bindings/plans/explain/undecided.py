@@ -17,7 +17,7 @@ from skipstone.ir.functions.build import TRUTH, call_of, function_of
 from skipstone.ir.like import decode
 from skipstone.ir.node import Node, Op, Path, columns_of, not_understood, parts_of, show_path
 from skipstone.ir.text import show
-from skipstone.ir.types import DType, Kind
+from skipstone.ir.types import STRING, DType, Kind
 from skipstone.kernels.pack.bounds import Given, Side, bounds_of
 from skipstone.kernels.pack.planes import Mask, mask_of
 
@@ -171,9 +171,13 @@ def _unbounded(part: Node) -> UndecidedReason | None:
                 return UndecidedReason(KeptBecause.UNBOUNDED, f"{show(n)} cannot be bounded", hint)
         if n.op is not Op.CALL or not isinstance(n.value, tuple) or n.value[0] == TRUTH:
             continue
+        if (call := call_of(n)).name in ("cast", "try_cast") and call.types[0] == STRING:
+            hint = "texts are not in the order of numbers and times; "
+            hint += f"compare `{show(n.args[0])}` with text, such as '5'"
+            return UndecidedReason(KeptBecause.UNBOUNDED, f"{show(n)} cannot be bounded", hint)
         if opaque := why_opaque(n):
             return UndecidedReason(KeptBecause.UNBOUNDED, f"{show(n)}: {opaque[0]}", opaque[1])
-        function = function_of(call_of(n).name)
+        function = function_of(call.name)
         if function is None or not (function.monotone or function.interval):
             names = ", ".join(f"`{show_path(path)}`" for path in columns_of(n))
             hint = f"compare {names} itself" if "," not in names else f"compare {names} themselves"
