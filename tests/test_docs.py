@@ -126,6 +126,31 @@ def test_refused_forms_are_refused(example):
     assert Op.UNKNOWN in {n.op for n in node.walk()}
 
 
+SOURCES = {
+    str(path.relative_to(ROOT)): path.read_text(encoding="utf-8")
+    for room in ("ir", "kernels", "bindings", "src", "tests", "bench")
+    for path in (ROOT / room).rglob("*.*")
+    if path.suffix in (".py", ".java")
+}
+NAMES = re.compile(r"((?:`[\w.]+`(?:, | and )?)+) (?:in|of|\() ?`([\w/]+\.(?:py|java))`")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=[str(p.relative_to(ROOT)) for p in PAGES])
+def test_names_are_in_the_files_that_pages_name(page):
+    """`name` in `file.py`: the file has the name."""
+    text = " ".join(page.read_text(encoding="utf-8").split())
+    for names, file in NAMES.findall(text):
+        found = [source for path, source in SOURCES.items() if f"/{path}".endswith(f"/{file}")]
+        for name in re.findall(r"[\w.]+", names):
+            assert any(re.search(rf"\b{name.split('.')[-1]}\b", s) for s in found), (name, file)
+
+
+def test_contributing_names_every_module_with_functions():
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    tables = [p for p, s in SOURCES.items() if re.match("ir/functions/", p) and "\nFUNCTIONS" in s]
+    assert [path for path in tables if f"`{Path(path).name}`" not in text] == []
+
+
 def test_map_of_spark_names_every_file():
     room = ROOT / "bindings" / "spark"
     text = (room / "__init__.py").read_text(encoding="utf-8")

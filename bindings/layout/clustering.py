@@ -49,11 +49,6 @@ class ColumnClustering:
     average_depth: float
     depth_histogram: dict[int, int]
 
-    @property
-    def unknown_share(self) -> float:
-        """The share of the containers whose bounds are unknown."""
-        return self.unknown / self.containers if self.containers else 0.0
-
     def to_dict(self) -> dict[str, Any]:
         """Return the figures under Snowflake's names, and `unknown_partition_count`."""
         return {

@@ -131,10 +131,9 @@ class Plan(Shown):
         verdicts: npt.NDArray[np.uint8],
         columns: list[str],
         dynamic: DynamicFilters | None = None,
-        limit: int | None = None,
     ) -> Plan:
         return Plan(
-            self.table, predicate, verdicts, columns, self.statistics, limit, self.timezone,
+            self.table, predicate, verdicts, columns, self.statistics, None, self.timezone,
             dynamic=dynamic, pruned_by=self._pruned_by, settings=self.settings,
         )  # fmt: skip
 

@@ -44,9 +44,8 @@ class Reading(Selection, ABC):
         verdicts: npt.NDArray[np.uint8],
         columns: list[str],
         dynamic: DynamicFilters | None = None,
-        limit: int | None = None,
     ) -> Plan:
-        """Return a plan of the same table, with other verdicts and no order."""
+        """Return a plan of the same table, with other verdicts, no order and no limit."""
 
     def _restricted(
         self, containers: Positions, columns: list[str], dynamic: DynamicFilters | None

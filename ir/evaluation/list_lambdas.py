@@ -24,11 +24,11 @@ from skipstone.ir.values import Mask, Values, to_array
 LAST: Final = np.iinfo(np.int64).max
 
 
-def _items(n: Node, lists: Lists, batch: pa.RecordBatch, used: int = 1) -> pa.RecordBatch:
+def _items(n: Node, lists: Lists, batch: pa.RecordBatch) -> pa.RecordBatch:
     """Return the items of all rows, as the columns that a lambda reads.
 
     Args:
-        n: The call; its arguments after the first `used` are columns that the lambda reads.
+        n: The call; its arguments after the first are columns that the lambda reads.
         lists: Its first argument.
         batch: The rows.
     """
@@ -37,7 +37,7 @@ def _items(n: Node, lists: Lists, batch: pa.RecordBatch, used: int = 1) -> pa.Re
     columns = dict(zip(names, lists.parts, strict=False))
     for name in names[len(lists.parts) :]:  # the index of an item in its list
         columns[name] = arrow_of((np.arange(len(rows)) - lists.starts[rows]).astype(np.int32))
-    return _with_columns(columns, n.args[used:], batch, rows)
+    return _with_columns(columns, n.args[1:], batch, rows)
 
 
 def _with_columns(
