@@ -16,6 +16,7 @@ from bench.report.markdown import BEGIN, END, comparison
 from bench.report.results import FOLDER, load
 from skipstone.bindings.predicates import reference
 from skipstone.bindings.shell import demo
+from skipstone.ir.functions.spark_names import SPARK_NAMES
 from skipstone.ir.node import Op
 from skipstone.kernels import logs
 from skipstone.kernels.config import SETTINGS
@@ -106,6 +107,13 @@ def test_python_on_flights_runs_as_printed(name, flights, monkeypatch):
 
 def test_predicates_are_those_of_the_code():
     assert (ROOT / "docs" / "predicates.md").read_text(encoding="utf-8") == reference.page()
+
+
+def test_listed_functions_can_be_written():
+    names = (name for family in reference.FAMILIES for name, _ in reference._functions_of(family))
+    shown = {reference.OPERATORS.get(name, name) for name in names}
+    words = {name for name in shown if name.isidentifier()}
+    assert words - SPARK_NAMES == {"try_cast"}  # a word of Spark's syntax
 
 
 @pytest.mark.parametrize("example", [e for _, examples, _ in reference.FORMS for e in examples])

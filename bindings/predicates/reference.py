@@ -170,6 +170,7 @@ OPERATORS: Final = {
     "subtract": "x - y",
     "multiply": "x * y",
     "divide": "x / y",
+    "remainder": "x % y",
 }
 
 
@@ -252,7 +253,8 @@ def _functions() -> Iterator[str]:
         )
         for name, basis in _functions_of(family):
             shown = _plain(OPERATORS.get(name, name))
-            others = ", ".join(f"`{_plain(a)}`" for a in also.get(name, ()))
+            names = (a for a in also.get(name, ()) if a not in OPERATORS.get(name, "").split())
+            others = ", ".join(f"`{_plain(a)}`" for a in names)
             yield f"| `{shown}` | {others} | {basis} |"
     rest = sorted(
         ALIASES.keys()
