@@ -53,7 +53,7 @@ def from_expression(expression: pc.Expression) -> Node:
 
     Comparisons, AND, OR, NOT, `isin`, `is_null`, `is_valid`, nested fields and the functions of
     CALLS are understood; other functions become UNKNOWN. The predicate has Spark SQL's meaning:
-    `f > 5` is TRUE for NaN.
+    `f > 5` is TRUE for NaN, and `isin` is never TRUE for NULL, nor is its negation.
 
     Raises:
         PredicateError: pyarrow's serialised form is not the expected one.
