@@ -2,8 +2,9 @@
 
 Plain numbers and strings next to an operator are cut out of a text, and each is replaced by a mark.
 The tree that the parser makes of the rest is cached, and the literals replace their marks in it. A
-tree is cached only if each mark became a literal and no form is UNKNOWN. Every other text is parsed
-unchanged, and so is a text with a word that makes the reader look at the value of a literal.
+tree is cached only if each mark became a literal, none is cast to its own type and no form is
+UNKNOWN. Every other text is parsed unchanged, and so is a text with a word that makes the reader
+look at the value of a literal.
 """
 
 from __future__ import annotations
@@ -101,7 +102,7 @@ def parse_cached(text: str, parse: Parse) -> tuple[Node, Positions] | None:
 
 @functools.lru_cache(maxsize=512)
 def _parse_marked(text: str, marks: tuple[Node, ...], parse: Parse) -> _Cached | None:
-    """Parse a text with marks; None if one of them is not a literal."""
+    """Parse a text with marks; None if one of them is not a literal, or its type is in the tree."""
     saved = sql_saved.find(text)
     if saved is not None:
         return _Cached(*saved)
@@ -112,6 +113,9 @@ def _parse_marked(text: str, marks: tuple[Node, ...], parse: Parse) -> _Cached |
     missing = set(marks)
     for n in node.walk():
         if n.op is Op.UNKNOWN:
+            return None
+        # The reader casts the number in -(5) to its own type; another number may have another type.
+        if n.op is Op.CAST and n.args[0] in marks and n.dtype == n.args[0].dtype:
             return None
         if n.op is Op.LITERAL:
             missing.discard(n)

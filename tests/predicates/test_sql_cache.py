@@ -54,6 +54,7 @@ FORMS = (
     *("NOT {p}", "({p}) AND ({p})", "{p} AND {p}", "{p} OR {p}", "({p})", "{p} AND", "{p}; {p}"),
     *("{p} -- {v}\n AND {p}", "{p} /* {v} */ OR {p}", "{c} = {v}AND {c} = {v}", "{c} = r{v}"),
     *("{v}", "{v} AND {p}", "filter({c}, a -> a > {v}) = {v}", "unheard_of({c}, {v}) > {v}"),
+    *("{c} = -({v})", "{c} / - ({v}) < {v}", "{c} IN (-(({v})), {v})", "-( -({v})) + {c} > {v}"),
     *("{c} IN (SELECT {v})", "{c} = {v} = {v}", "{c} & {v} = {v}", "{c} % {v} = {v}"),
     *("get_json_object({c}, {v}) = {v}", "{c}:a = {v}", "{c}.{v} = {v}", "1e-{v} < {c}"),
 )
@@ -147,6 +148,8 @@ NEVER_KEPT = (
     "x = 5L",
     "CAST(x AS DECIMAL(10, 2)) = 5",
     "s = 'it''s' -- = 5",
+    "x = -(5)",
+    "x IN (7, - ((5)))",
     "no_such(x SIMILAR 5) = 5",
 )
 
