@@ -66,7 +66,10 @@ SUFFIX: Final = (
 def by_own_type(
     operator: object, args: tuple[Node, ...], bound: tuple[Node, ...]
 ) -> tuple[Node, ...]:
-    """Return the bound inputs of an operator or comparison, with computed integers as decimals.
+    """Return the bound inputs of an operator or comparison, with the types that Spark gives them.
+
+    The least INT and BIGINT are read as negations of literals of the next wider type: `-2147483648`
+    is an INT, and `-(2147483648)` a BIGINT.
 
     Beside a decimal, an integer that is written has its own digits, and one that is computed those
     of its type: `m / 3` is rounded to 6 digits, `m / (1 + 2)` to more.
@@ -76,6 +79,11 @@ def by_own_type(
         args: Its inputs before binding.
         bound: The same inputs.
     """
+    if operator == "negative" and [a.op for a in args] == [Op.LITERAL]:
+        (b,) = bound
+        narrow = {(ty.INT64, 2**31): ty.INT32, (ty.decimal_type(19, 0), 2**63): ty.INT64}
+        dtype = narrow.get((b.dtype, b.value)) if b.dtype and isinstance(b.value, int) else None
+        return bound if dtype is None else (Node(Op.LITERAL, value=b.value, dtype=dtype),)
     for b in bound:
         if b.dtype is not None and b.dtype.kind is Kind.DECIMAL:
             break

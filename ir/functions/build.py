@@ -256,11 +256,6 @@ def _negative(args: tuple[Node, ...], session: Session) -> Node:
     check_arity(args, 1)
     (a,) = args
     if a.op is Op.LITERAL and isinstance(a.value, int) and a.dtype is not None:
-        # The least BIGINT and INT are parsed as negations of literals of the next wider type.
-        if a.dtype.kind is Kind.DECIMAL and a.dtype.scale == 0 and a.value == 2**63:
-            return literal(-a.value, ty.INT64)
-        if a.dtype == ty.INT64 and a.value == 2**31:
-            return literal(-a.value, ty.INT32)
         # Fold the sign into a number, so that a list of 100,000 of them is not computed row by row.
         # The least integer has no negation.
         if a.dtype.kind is Kind.DECIMAL or (a.dtype.kind is Kind.INT and a.value != a.dtype.lowest):
