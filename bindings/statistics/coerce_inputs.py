@@ -283,10 +283,27 @@ def _in_arrow_units(value: npt.NDArray[Any]) -> npt.NDArray[Any]:
     plain = "s" if unit in UNITS_WITHOUT_ARROW else unit
     if (plain, 1) == (unit, step) or unit == "generic":
         return value
-    converted = value.astype(f"{value.dtype.kind}8[{plain}]")
-    # A time that overflowed is unknown.
-    converted[converted.astype(value.dtype) != value] = np.array("NaT", converted.dtype)
+    to = np.dtype(f"{value.dtype.kind}8[{plain}]")
+    try:
+        return _converted(value, to)
+    except OverflowError:  # since NumPy 2.5
+        return np.concatenate(
+            [value[:0].astype(to), *(_time_or_nat(v, to) for v in value[:, None])]
+        )
+
+
+def _converted(value: npt.NDArray[Any], to: np.dtype[Any]) -> npt.NDArray[Any]:
+    """Convert times to another unit. A time that overflowed is unknown."""
+    converted = value.astype(to)
+    converted[converted.astype(value.dtype) != value] = np.array("NaT", to)
     return converted
+
+
+def _time_or_nat(value: npt.NDArray[Any], to: np.dtype[Any]) -> npt.NDArray[Any]:
+    try:
+        return _converted(value, to)
+    except OverflowError:
+        return np.full(value.shape, np.array("NaT", to))
 
 
 def _value_or_none(v: Any, arrow: pa.DataType, dtype: DType) -> Any:

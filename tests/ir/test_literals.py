@@ -2,6 +2,7 @@
 
 import datetime as dt
 import decimal
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -18,6 +19,8 @@ from skipstone.ir.session import Session
 D = decimal.Decimal
 SCHEMA = pa.schema([("x", pa.int64()), ("ns", pa.timestamp("ns"))])
 
+with warnings.catch_warnings(action="ignore"):  # NumPy 2.5 advises against times without a unit
+    GENERIC = np.datetime64("NaT")
 NANO = 1_704_067_200_000_000_001
 #  value  type  axis value
 LITERALS = [
@@ -46,7 +49,8 @@ LITERALS = [
     (pd.Timestamp(NANO), ty.DType(ty.Kind.TIMESTAMP, unit="ns"), NANO),
     (pd.Timestamp(NANO, tz="Asia/Tokyo"), ty.DType(ty.Kind.TIMESTAMP, unit="ns", zoned=True), NANO),
     (pd.Timestamp("2024-01-01"), ty.TIMESTAMP_NTZ, NANO // 1000),
-    (np.datetime64("NaT"), ty.NULL, None),
+    (np.datetime64("NaT", "us"), ty.NULL, None),
+    (GENERIC, ty.NULL, None),
     (pd.NaT, ty.NULL, None),
     (pd.NA, ty.NULL, None),
     ("é", ty.STRING, "é".encode()),
