@@ -10,7 +10,7 @@ import re
 from collections.abc import Collection, Iterator
 from typing import Any, Final, NamedTuple
 
-from skipstone.bindings.predicates.sqlglot_modules import sqlglot
+from skipstone.bindings.predicates.sqlglot_modules import FAULTS, sqlglot, text_of
 
 _QUERY: Final = re.compile(
     r"\s*(?:\(\s*)*(?:SELECT|WITH|FROM|INSERT|CREATE|MERGE)\b", re.IGNORECASE
@@ -122,7 +122,7 @@ def _read_query(
     exp, spark = sqlglot(), sqlglot("dialects.spark").Spark()
     try:
         trees = [t for t in spark.parse(text) if t is not None]
-    except (sqlglot("errors").SqlglotError, RecursionError) as e:
+    except (sqlglot("errors").SqlglotError, RecursionError, *FAULTS) as e:
         out.unread.append(Unread(text, f"cannot be read as SQL ({_first_line(e)})"))
         return
     before = len(out.conditions) + len(out.full_reads) + len(out.unread)
@@ -202,9 +202,9 @@ def _read_select(
             continue
         if conjunct.find(exp.Query):
             why = "holds a subquery, whose values are not known before it runs"
-            out.unread.append(Unread(conjunct.sql("spark"), why))
+            out.unread.append(Unread(text_of(conjunct), why))
         else:
-            mine.append(_unqualified(conjunct, own).sql("spark"))
+            mine.append(text_of(_unqualified(conjunct, own)))
     if mine:
         out.conditions.append(" AND ".join(f"({c})" if len(mine) > 1 else c for c in mine))
     else:

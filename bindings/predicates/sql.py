@@ -32,7 +32,7 @@ from skipstone.bindings.predicates.sql_tokens import (
     quoted_word,
     tokens_of,
 )
-from skipstone.bindings.predicates.sqlglot_modules import sqlglot
+from skipstone.bindings.predicates.sqlglot_modules import FAULTS, sqlglot
 from skipstone.ir.errors import PredicateSyntaxError, PredicateTooDeep, limited_nesting
 from skipstone.ir.node import Node
 from skipstone.kernels.run import forks
@@ -205,6 +205,10 @@ def _trees(text: str) -> list[Any]:
                     words = _words_to_quote(tokens, text, position)
                     raise syntax_error(description, text, position, words) from None
                 tokens = with_mask
+            except FAULTS:
+                from skipstone.bindings.predicates.sql_errors import syntax_error
+
+                raise syntax_error("", text, 0, []) from None
     raise AssertionError("the last attempt returns or raises")
 
 
@@ -339,6 +343,8 @@ def _words_to_quote(tokens: list[Any], text: str, position: int) -> list[Any]:
             trees = _parser()(dialect=spark).parse(tokens, text)
         except errors.SqlglotError as e:
             position = _position(e, text)
+        except FAULTS:
+            return []
         else:
             return words if len(trees) == 1 and _is_condition(trees[0]) else []
     return []

@@ -6,7 +6,7 @@ import re
 from typing import Any, Final
 
 from skipstone.bindings.predicates.sql_tokens import QUOTED
-from skipstone.bindings.predicates.sqlglot_modules import sqlglot
+from skipstone.bindings.predicates.sqlglot_modules import sqlglot, text_of
 from skipstone.ir.errors import PredicateSyntaxError, clip
 from skipstone.ir.node import quoted_name
 
@@ -89,7 +89,7 @@ def no_condition(tree: Any, text: str) -> PredicateSyntaxError:
         return statement(name, text)
     return PredicateSyntaxError(
         f"the text is a whole {name} statement; expected its condition alone: "
-        f"{clip(where.this.sql(dialect='spark'))}",
+        f"{clip(text_of(where.this))}",
         text,
         0,
     )

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from skipstone.bindings.predicates.sqlglot_modules import text_of
 from skipstone.ir.errors import clip
 from skipstone.ir.functions.spark_names import explain_function
 
@@ -149,7 +150,7 @@ def explain_form(e: Any, reason: str) -> tuple[str, str]:
             return _SUBQUERY
         return f"the form is not understood: {clip(hidden)}", ""
     if reason == "In with field":
-        in_parentheses = f"IN ({e.args['field'].sql(dialect='spark')})"
+        in_parentheses = f"IN ({text_of(e.args['field'])})"
         return "IN expects a list", f"write it in parentheses: {clip(in_parentheses)}"
     return EXPLAINED.get(reason, (f"the form is not understood: {reason}", ""))
 

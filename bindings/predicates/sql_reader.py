@@ -13,7 +13,7 @@ from skipstone.bindings.predicates.sql_forms import (
     not_understood,
 )
 from skipstone.bindings.predicates.sql_values import is_pattern, literal_of, rounds_twice, type_of
-from skipstone.bindings.predicates.sqlglot_modules import sqlglot
+from skipstone.bindings.predicates.sqlglot_modules import sqlglot, text_of
 from skipstone.ir import types as ty
 from skipstone.ir.coercion.char import without_padding
 from skipstone.ir.errors import PredicateSyntaxError
@@ -184,7 +184,7 @@ class _Reader:
             for c in e.find_all(self.exp.Column)
             if is_name(c) and not c.find_ancestor(self.exp.Lambda, self.exp.Query)
         )
-        text = unknown(e.sql(dialect="spark")[:300].encode(errors="replace").decode(), why, hint)
+        text = unknown(text_of(e)[:300].encode(errors="replace").decode(), why, hint)
         return Node(Op.UNKNOWN, tuple(c for c in columns if c.op is Op.COLUMN), text.value)
 
     def as_Is(self, e: sg.Expression) -> Node:
@@ -260,7 +260,7 @@ class _Reader:
         """Read a column, or the field of a struct."""
         parts = _parts(e)
         if not all(isinstance(p, self.exp.Identifier) for p in parts):
-            return unknown(e.sql(dialect="spark")[:300], NOT_UNDERSTOOD)
+            return unknown(text_of(e)[:300], NOT_UNDERSTOOD)
         name = Name(tuple(p.name for p in parts))
         if (hidden := parameter(name.parts[0].lower())) in self.parameters:
             return Node(Op.COLUMN, value=Name((*hidden.parts, *name.parts[1:])))
@@ -288,8 +288,8 @@ class _Reader:
         """Return why a form with dots is not understood, and what to write instead."""
         method, found = e.expression, None
         if isinstance(method, self.exp.Anonymous):
-            column, args = e.this.sql(dialect="spark"), method.expressions
-            found = explain_method(column, str(method.this), [a.sql(dialect="spark") for a in args])
+            column, args = text_of(e.this), method.expressions
+            found = explain_method(column, str(method.this), [text_of(a) for a in args])
         return found or (NOT_UNDERSTOOD, "")
 
     def as_Anonymous(self, e: Any) -> Node | None:
@@ -311,7 +311,7 @@ class _Reader:
             return self.unknown_form(e, NOT_UNDERSTOOD)
         to = type_of(e.to)
         if to is None:
-            return self.unknown_form(e, f"the type {e.to.sql(dialect='spark')} is not understood")
+            return self.unknown_form(e, f"the type {text_of(e.to)} is not understood")
         if to == ty.FLOAT and isinstance(e.this, self.exp.Literal) and rounds_twice(e.this):
             return self.unknown_form(e, "the nearest FLOAT of the number is not that of its DOUBLE")
         return Node(Op.CAST, (self.node(e.this),), "try_cast" if e.args.get("safe") else "cast", to)

@@ -22,6 +22,8 @@ from typing import Any, Final
 from skipstone.kernels.run.first_import import first_import
 
 SOURCES: Final = "skipstone_sqlglot"
+# What sqlglot raises for some texts that it should refuse: `0{:}`, `x FLOAT(similar)`.
+FAULTS: Final = (AttributeError, LookupError, TypeError, ValueError)
 
 
 @functools.cache
@@ -29,6 +31,14 @@ def sqlglot(name: str = "expressions") -> Any:
     """Return a module of sqlglot by its name in the package, such as "dialects.spark"."""
     first_import(f"{package()}.dialects.spark")
     return importlib.import_module(f"{package()}.{name}")
+
+
+def text_of(tree: Any) -> str:
+    """Return a tree as text of Spark SQL; the name of its class if sqlglot cannot write it."""
+    try:
+        return str(tree.sql(dialect="spark"))
+    except FAULTS:
+        return type(tree).__name__
 
 
 @functools.cache

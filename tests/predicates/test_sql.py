@@ -344,6 +344,8 @@ def test_any_words_are_read_or_refused(text):
 
 
 @given(st.text(max_size=30))
+@example("0{:}")
+@example("for x 3.5F(similar)")
 def test_any_text_is_read_or_refused(text):
     with contextlib.suppress(ss.PredicateError):
         ss.PruningPredicate(text, SCHEMA)

@@ -175,19 +175,19 @@ def prune_classic(
     if df.isStreaming:
         return df, not_pruned("it is streaming")
     from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
 
     try:
         return _prune_plan(df, plan_gateway(df.sparkSession), filesystem, joins)
-    # The plan is nested too deeply to serialise, this Spark has other classes, or its optimiser
-    # raises what an action would raise, such as a division by zero.
-    except (BackendMissing, Py4JError, PySparkException, RecursionError) as e:
+    # The plan is nested too deeply to serialise, or this Spark has other classes.
+    except (BackendMissing, Py4JError, RecursionError) as e:
         return df, not_pruned(f"its plan cannot be read ({describe_error(e)})")
 
 
 def _prune_plan(
     df: Any, gateway: Any, filesystem: pafs.FileSystem | None, joins: JoinJudge | None
 ) -> tuple[Any, Pruned]:
+    from pyspark.errors import PySparkException
+
     spark, execution = df.sparkSession, df._jdf.queryExecution()
     until = gateway.until(execution.analyzed())
     if not until:
@@ -198,12 +198,16 @@ def _prune_plan(
     if until < FOREVER:  # an earlier optimisation may hold the date of another day
         execution = frame_of(spark, execution.analyzed())._jdf.queryExecution()
     analysed, jvm_analysed = scans_of(spark, gateway, execution.analyzed())
-    scans, jvm_scans = scans_of(spark, gateway, execution.optimizedPlan(), analysed)
+    try:
+        optimised = execution.optimizedPlan()
+    except PySparkException as e:  # what an action would raise, such as a division by zero
+        return df, not_pruned(f"its plan cannot be optimised ({describe_error(e)})")
+    scans, jvm_scans = scans_of(spark, gateway, optimised, analysed)
     context = context_of(spark, gateway, filesystem, listings)
     for scan in scans:
         scan.judge(context)
     if joins is not None:
-        joins(context, execution.optimizedPlan(), execution.analyzed(), scans, jvm_scans)
+        joins(context, optimised, execution.analyzed(), scans, jvm_scans)
     indexes = {}
     if any(scan.pruned for scan in scans):
         elsewhere = _may_read_elsewhere(jvm_analysed.leaves(), jvm_scans.leaves())

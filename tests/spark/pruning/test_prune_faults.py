@@ -161,6 +161,6 @@ def test_a_constant_that_raises_does_so_in_the_action(spark, tmp_path, where):
     write(str(tmp_path / "0.parquet"), x=[1], s=["a"])
     plain = spark.read.parquet(str(tmp_path)).where(where)
     found = prune(plain)
-    assert found is plain and pruned(found)[0].why.startswith("its plan cannot be read (")
+    assert found is plain and pruned(found)[0].why.startswith("its plan cannot be optimised (")
     with pytest.raises(PySparkException, match=r"DIVIDE_BY_ZERO|CAST_INVALID_INPUT"):
         found.collect()
