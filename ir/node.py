@@ -221,6 +221,17 @@ def literal(value: object, dtype: DType) -> Node:
     return Node(Op.LITERAL, value=value, dtype=dtype)
 
 
+def function_call(name: str, args: tuple[Node, ...]) -> Node:
+    """Return the call of a function by its name.
+
+    The sign of a written `-5` is a part of the number. `negative(5)` is computed, so that it has
+    the type of 5, and beside a decimal the digits of that type: the cast says so.
+    """
+    if name == "negative" and [(a.op, a.dtype is None) for a in args] == [(Op.LITERAL, False)]:
+        args = (Node(Op.CAST, args, "cast", args[0].dtype),)
+    return Node(Op.CALL, args, name)
+
+
 def unknown(what: str, why: str, hint: str = "") -> Node:
     """Return a predicate of unknown outcome.
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from skipstone.ir.coercion.literals import literal_type, scalar_type
 from skipstone.ir.errors import PredicateError, PredicateSyntaxError, clip
-from skipstone.ir.node import Name, Node, Op, literal
+from skipstone.ir.node import Name, Node, Op, function_call, literal
 from skipstone.ir.text import show
 from skipstone.ir.types import from_arrow
 
@@ -268,7 +268,7 @@ def call(name: str, *args: object) -> Expr:
     """
     if not isinstance(name, str):
         raise PredicateError(f"call got {name!r:.60}; expected a function's name, such as 'year'")
-    return Expr(Node(Op.CALL, tuple(map(_node, args)), name.lower()))
+    return Expr(function_call(name.lower(), tuple(map(_node, args))))
 
 
 def lit(value: object) -> Expr:

@@ -1,4 +1,4 @@
-"""Declare which of sqlglot's classes and arguments the reader of SQL text understands.
+"""Declare which of sqlglot's forms the reader of SQL text understands, and which Spark groups so.
 
 sqlglot marks variants of a form by arguments: `ILike(negate=True)` is NOT ILIKE,
 `Cast(format=...)` is a cast by a pattern. A reader that ignored one would read a different
@@ -169,6 +169,32 @@ def not_understood(e: Any) -> str | None:
                 return f"{name} with {key}"
             if type(v).__name__ in PARTS and (reason := not_understood(v)):
                 return reason
+    return None
+
+
+# Classes of operators whose ranks differ.
+_COMPARED: Final = frozenset(("EQ", "NEQ", "LT", "LTE", "GT", "GTE", "NullSafeEQ", "NullSafeNEQ"))
+_LOOSE: Final = frozenset((
+    "NullSafeEQ", "NullSafeNEQ", "Between", "In", "Is", "Like", "ILike", "RegexpLike", "Escape",
+    "Not",
+))  # fmt: skip
+_BITS: Final = frozenset(("BitwiseAnd", "BitwiseOr", "BitwiseXor"))
+_SHIFTS: Final = frozenset(("BitwiseLeftShift", "BitwiseRightShift"))
+
+
+def grouping_differs(e: Any) -> str | None:
+    """Return why Spark groups a form differently from sqlglot; None if both agree."""
+    kind = type(e).__name__
+    left, right = type(e.args.get("this")).__name__, type(e.args.get("expression")).__name__
+    # Spark reads `a = b IN (c)` as `(a = b) IN (c)`, and `a LIKE b = c` as `a LIKE (b = c)`.
+    if kind in _COMPARED and (left in _LOOSE or right in _LOOSE or right in _COMPARED):
+        return "Spark groups tests next to a comparison differently; write parentheses"
+    if kind in _BITS and any(side in _BITS and side != kind for side in (left, right)):
+        return "Spark ranks & above ^ above |; write parentheses"
+    if kind in _SHIFTS and left in _BITS:
+        return "Spark ranks << and >> above &, ^ and |; write parentheses"
+    if kind == "DPipe" and (left in _BITS or left in _SHIFTS or right in ("Add", "Sub")):
+        return "Spark ranks || with + and -, above bits; write parentheses"
     return None
 
 

@@ -9,6 +9,7 @@ from skipstone.bindings.predicates.sql_forms import (
     DIFFERENCES,
     UNSIGNED,
     explain_form,
+    grouping_differs,
     is_name,
     not_understood,
 )
@@ -18,7 +19,17 @@ from skipstone.ir import types as ty
 from skipstone.ir.coercion.char import without_padding
 from skipstone.ir.errors import PredicateSyntaxError
 from skipstone.ir.functions.spark_names import explain_function, explain_method, is_internal
-from skipstone.ir.node import FIELD, STRUCT, Name, Node, Op, literal, parameter, unknown
+from skipstone.ir.node import (
+    FIELD,
+    STRUCT,
+    Name,
+    Node,
+    Op,
+    function_call,
+    literal,
+    parameter,
+    unknown,
+)
 from skipstone.ir.types import Kind
 
 if TYPE_CHECKING:
@@ -40,13 +51,6 @@ CALLS: Final = {
     "Add": "+", "Sub": "-", "Mul": "*", "Div": "/", "IntDiv": "div", "Mod": "%",
     "RegexpLike": "rlike", "Transform": "transform",
 }  # fmt: skip
-COMPARED: Final = frozenset((*BINARY, "NullSafeNEQ"))
-LOOSE: Final = frozenset((
-    "NullSafeEQ", "NullSafeNEQ", "Between", "In", "Is", "Like", "ILike", "RegexpLike", "Escape",
-    "Not",
-))  # fmt: skip
-BITS: Final = frozenset(("BitwiseAnd", "BitwiseOr", "BitwiseXor"))
-SHIFTS: Final = frozenset(("BitwiseLeftShift", "BitwiseRightShift"))
 NOT_UNDERSTOOD: Final = "the form is not understood"
 
 
@@ -300,7 +304,7 @@ class _Reader:
         if isinstance(unit, self.exp.Star) or is_internal(e.this.lower()):
             return self.unknown_form(e, *explain_function(e.this.lower()))
         if not isinstance(unit, self.exp.Column) or is_name(unit):
-            return self.call(e.this.lower(), *e.expressions)
+            return function_call(e.this.lower(), tuple(map(self.node, e.expressions)))
         name = "units_between" if e.this.lower() in DIFFERENCES else "add_units"
         word = literal(unit.name.lower().encode(), ty.STRING)
         return Node(Op.CALL, (word, *map(self.node, e.expressions[1:])), name)
@@ -324,9 +328,7 @@ class _Reader:
         """
         inner = e.this
         if isinstance(inner, self.exp.Paren):
-            number = self.node(inner)
-            if number.op is Op.LITERAL and number.dtype is not None:
-                return Node(Op.CALL, (Node(Op.CAST, (number,), "cast", number.dtype),), "negative")
+            return function_call("negative", (self.node(inner),))
         if isinstance(inner, self.exp.Cast) and isinstance(inner.this, self.exp.Literal):
             to = type_of(inner.to) if isinstance(inner.to, self.exp.DataType) else None
             if to is None or to.kind not in (Kind.INT, Kind.FLOAT, Kind.DECIMAL):
@@ -348,22 +350,6 @@ class _Reader:
         return Node(Op.CALL, tuple(parts), "case")
 
     as_ILike, as_TryCast, as_If = as_Like, as_Cast, as_Case
-
-
-def grouping_differs(e: Any) -> str | None:
-    """Return why Spark groups a form differently from sqlglot; None if both agree."""
-    kind = type(e).__name__
-    left, right = type(e.args.get("this")).__name__, type(e.args.get("expression")).__name__
-    # Spark reads `a = b IN (c)` as `(a = b) IN (c)`, and `a LIKE b = c` as `a LIKE (b = c)`.
-    if kind in COMPARED and (left in LOOSE or right in LOOSE or right in COMPARED):
-        return "Spark groups tests next to a comparison differently; write parentheses"
-    if kind in BITS and any(side in BITS and side != kind for side in (left, right)):
-        return "Spark ranks & above ^ above |; write parentheses"
-    if kind in SHIFTS and left in BITS:
-        return "Spark ranks << and >> above &, ^ and |; write parentheses"
-    if kind == "DPipe" and (left in BITS or left in SHIFTS or right in ("Add", "Sub")):
-        return "Spark ranks || with + and -, above bits; write parentheses"
-    return None
 
 
 def operands(e: sg.Expression) -> Iterator[sg.Expression]:

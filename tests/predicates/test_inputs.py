@@ -360,3 +360,19 @@ def test_nanoseconds_of_a_time_of_day(condition):
     stats = ss.Statistics.from_dict({"c": {"min": bounds, "max": bounds}}, schema)
     assert predicate.prune(stats).tolist() == [False, False, True]
     assert predicate.expr == "c >= TIME '00:00:00.000001500'"
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        "x > -(2147483648) - 1",
+        "x > negative(2147483648) - 1",
+        col("x") > -lit(2147483648) - 1,
+        col("x") > ss.call("negative", 2147483648) - 1,
+    ],
+    ids=str,
+)
+def test_a_negated_bigint_stays_one(where):
+    """`-2147483648` is an INT; only a sign that is written before the number belongs to it."""
+    p = ss.PruningPredicate(where, pa.schema([("x", pa.int64())]), ansi=False)
+    assert str(p.expr) == "x > -2147483649"
