@@ -370,6 +370,8 @@ def missing(where: Any, expected: str, fs: pafs.FileSystem) -> SourceError:
         expected = "the path below /dbfs, where Databricks mounts dbfs:/"
     elif (braces := re.search(r"\{[^/{}]*,[^/{}]*\}", text)) is not None:
         expected = f"a list of paths or globs, as a glob has no {braces[0]}"
+    elif re.fullmatch(r"\w+(\.\w+)+", text) and not text.endswith(".parquet"):
+        expected += ", or scan(.., catalog=..) for a table of a catalog"
     relative = isinstance(fs, pafs.LocalFileSystem) and not os.path.isabs(os.path.expanduser(text))
     inside = f" in {shown(os.getcwd())}" if relative and scheme_of(text) is None else ""
     return SourceError(f"{shown(text)} does not exist{inside}; expected {expected}")

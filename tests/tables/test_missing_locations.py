@@ -30,6 +30,7 @@ NAMES = [
     ("ftp://host/t",    "no file system is known for ftp; expected one of abfs"),
     ("s3:/bucket/t",    "does not exist.*; expected two slashes after s3:"),
     (pathlib.Path("s3://b/t"), "does not exist.*; expected the URI as text, as pathlib drops"),
+    ("db.events",       r"; expected .*, or scan\(\.\., catalog=\.\.\) for a table of a catalog"),
     ("dbfs:/mnt/t",     "expected the path below /dbfs, where Databricks mounts dbfs:/"),
 ]  # fmt: skip
 
