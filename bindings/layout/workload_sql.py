@@ -203,8 +203,11 @@ def _read_select(
         if conjunct.find(exp.Query):
             why = "holds a subquery, whose values are not known before it runs"
             out.unread.append(Unread(text_of(conjunct), why))
-        else:
-            mine.append(text_of(_unqualified(conjunct, own)))
+            continue
+        try:
+            mine.append(_unqualified(conjunct, own).sql(dialect="spark"))
+        except FAULTS:
+            out.unread.append(Unread(text_of(conjunct), "cannot be written as SQL by sqlglot"))
     if mine:
         out.conditions.append(" AND ".join(f"({c})" if len(mine) > 1 else c for c in mine))
     else:

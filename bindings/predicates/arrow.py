@@ -19,7 +19,7 @@ from skipstone.bindings.statistics.members import typed_array
 from skipstone.ir import types as ty
 from skipstone.ir.coercion.literals import literal_type, scalar_type
 from skipstone.ir.errors import PredicateError, describe_error
-from skipstone.ir.node import Name, Node, Op, literal, unknown
+from skipstone.ir.node import Name, Node, Op, function_call, literal, unknown
 
 if TYPE_CHECKING:
     import pyarrow.compute as pc
@@ -163,7 +163,7 @@ def _call(call: _Call, text: str) -> Node:
             if to.ordered:
                 return Node(Op.CAST, tuple(args), "cast", to)
         case _ if name.removesuffix("_checked") in CALLS:
-            return Node(Op.CALL, tuple(args), CALLS[name.removesuffix("_checked")])
+            return function_call(CALLS[name.removesuffix("_checked")], tuple(args))
     inner = tuple(c for a in args for c in a.walk() if c.op is Op.COLUMN)
     return Node(
         Op.UNKNOWN, inner, unknown(text[:300], f"the function {name} is not understood").value

@@ -17,7 +17,7 @@ from skipstone.bindings.predicates.arrow import literal_of
 from skipstone.ir import compute as pc
 from skipstone.ir import types as ty
 from skipstone.ir.arrow import scalar_of
-from skipstone.ir.node import Name, Node, Op, literal
+from skipstone.ir.node import Name, Node, Op, function_call, literal
 
 INTEGERS: Final = {
     "Int8": pa.int8(), "Int16": pa.int16(), "Int32": pa.int32(), "Int64": pa.int64(),
@@ -198,7 +198,7 @@ def _computed(op: str, left: Scalar, right: Scalar) -> Scalar:
 
 
 def _call(name: str, *args: Node) -> Node:
-    return Node(Op.CALL, args, name)
+    return function_call(name, args)
 
 
 def _whole(value: int) -> Node:

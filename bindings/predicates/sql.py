@@ -205,10 +205,10 @@ def _trees(text: str) -> list[Any]:
                     words = _words_to_quote(tokens, text, position)
                     raise syntax_error(description, text, position, words) from None
                 tokens = with_mask
-            except FAULTS:
+            except FAULTS as e:
                 from skipstone.bindings.predicates.sql_errors import syntax_error
 
-                raise syntax_error("", text, 0, []) from None
+                raise syntax_error("", text, 0, []) from e
     raise AssertionError("the last attempt returns or raises")
 
 

@@ -1,4 +1,4 @@
-"""Declare which of sqlglot's forms the reader of SQL text understands, and which Spark groups so.
+"""Declare which of sqlglot's forms are understood, and where Spark groups them differently.
 
 sqlglot marks variants of a form by arguments: `ILike(negate=True)` is NOT ILIKE,
 `Cast(format=...)` is a cast by a pattern. A reader that ignored one would read a different

@@ -287,9 +287,7 @@ def _in_arrow_units(value: npt.NDArray[Any]) -> npt.NDArray[Any]:
     try:
         return _converted(value, to)
     except OverflowError:  # since NumPy 2.5
-        return np.concatenate(
-            [value[:0].astype(to), *(_time_or_nat(v, to) for v in value[:, None])]
-        )
+        return np.concatenate([_time_or_nat(v, to) for v in value[:, None]])
 
 
 def _converted(value: npt.NDArray[Any], to: np.dtype[Any]) -> npt.NDArray[Any]:

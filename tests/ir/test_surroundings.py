@@ -1,4 +1,4 @@
-"""What a program sets for arithmetic of its own changes no answer.
+"""A program's settings for its own arithmetic change no answer.
 
 Programs set the precision of Python's decimals, and make NumPy raise errors for what is tiny.
 """

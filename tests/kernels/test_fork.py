@@ -38,6 +38,21 @@ def judged(where, backend):
     return int(ss.PruningPredicate(where, SCHEMA).prune(STATS, backend).sum())
 
 
+def in_fork(work, *args):
+    """Return what a forked child puts into its last argument, a queue; the child must end, too."""
+    context = multiprocessing.get_context("fork")
+    queue = context.Queue()
+    child = context.Process(target=work, args=(*args, queue))
+    child.start()
+    try:
+        found = queue.get(timeout=90)
+        child.join(10)
+        assert not child.is_alive()
+        return found
+    finally:
+        child.kill()
+
+
 def in_child(where, backend, queue):
     queue.put(judged(where, backend))
 
@@ -51,15 +66,7 @@ def test_a_forked_child_judges_while_the_parent_compiles(backend, tmp_path, monk
     expected = judged(where, "numpy")
     for _ in range(CALLS):
         judged(f"({where}) AND x < 250000", "auto")  # the compiler starts in the background
-    context = multiprocessing.get_context("fork")
-    queue = context.Queue()
-    child = context.Process(target=in_child, args=(where, backend, queue))
-    child.start()
-    try:
-        assert queue.get(timeout=90) == expected
-    finally:
-        child.join(10)
-        assert not child.is_alive()
+    assert in_fork(in_child, where, backend) == expected
 
 
 def count_in_child(plan, reader, queue):
@@ -77,15 +84,7 @@ def test_a_forked_child_reads_what_polars_read_before(reader, where, tmp_path, m
     pl.DataFrame({"x": range(100), "y": range(100)}).write_parquet(tmp_path / "t.parquet")
     plan = ss.scan_parquet(tmp_path).plan(where)
     expected = plan.to_arrow(reader=reader).num_rows  # starts the threads
-    context = multiprocessing.get_context("fork")
-    queue = context.Queue()
-    child = context.Process(target=count_in_child, args=(plan, reader, queue))
-    child.start()
-    try:
-        assert queue.get(timeout=30) == expected
-    finally:
-        child.join(1)
-        child.kill()
+    assert in_fork(count_in_child, plan, reader) == expected
 
 
 def test_many_threads_share_statistics():

@@ -69,6 +69,7 @@ UNREAD = [
     ("SELECT x FROM u WHERE x = 1", "t", "table t"),
     ("SELECT * FROM t WHERE x = (SELECT max(x) FROM t)", None, "subquery"),
     ("SELECT * FROM a, b WHERE a.x = 1 AND b.y = 2", None, "which of a, b"),
+    ("SELECT * FROM t WHERE CAST(y AS FLOAT(similar)) > 1", None, "cannot be written as SQL"),
 ]
 
 

@@ -114,6 +114,7 @@ def reasons(plan):
     return {r.reason: r.hint for r in plan.kept_reasons}
 
 
+NAME = "https://example.org/a/very/long/prefix/of/names/5"
 #    condition                     reason                              words of the hint
 REASONS = [
     ("md5(s) = 'a'",               "md5(s) cannot be bounded",         "compare `s` itself"),
@@ -122,6 +123,7 @@ REASONS = [
     ("n > 5",                      "no bounds of n",                   "40 row groups"),
     ("n IS NULL",                  "no null counts of n",              "written by parquet-cpp"),
     ("soundex(s) = 'a'",           "the form is not understood",       "by Spark or another"),
+    (f"CAST(s AS BINARY) = X'{NAME.encode().hex()}'", "the bounds overlap the condition", "by `s`"),
     ("s = 5",                      "CAST(s AS BIGINT) cannot be bounded", "compare `s` with text"),
 ]  # fmt: skip
 

@@ -369,6 +369,7 @@ def test_nanoseconds_of_a_time_of_day(condition):
         "x > negative(2147483648) - 1",
         col("x") > -lit(2147483648) - 1,
         col("x") > ss.call("negative", 2147483648) - 1,
+        pc.field("x") > pc.subtract(pc.negate(pc.scalar(2147483648)), 1),
     ],
     ids=str,
 )

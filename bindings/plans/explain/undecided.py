@@ -17,7 +17,7 @@ from skipstone.ir.functions.build import TRUTH, call_of, function_of
 from skipstone.ir.like import decode
 from skipstone.ir.node import Node, Op, Path, columns_of, not_understood, parts_of, show_path
 from skipstone.ir.text import show
-from skipstone.ir.types import STRING, DType, Kind
+from skipstone.ir.types import STRING, TEXT, DType, Kind
 from skipstone.kernels.pack.bounds import Given, Side, bounds_of
 from skipstone.kernels.pack.planes import Mask, mask_of
 
@@ -171,7 +171,8 @@ def _unbounded(part: Node) -> UndecidedReason | None:
                 return UndecidedReason(KeptBecause.UNBOUNDED, f"{show(n)} cannot be bounded", hint)
         if n.op is not Op.CALL or not isinstance(n.value, tuple) or n.value[0] == TRUTH:
             continue
-        if (call := call_of(n)).name in ("cast", "try_cast") and call.types[0] == STRING:
+        call, is_text = call_of(n), n.dtype is not None and n.dtype.kind in TEXT
+        if call.name in ("cast", "try_cast") and call.types[0] == STRING and not is_text:
             hint = "texts are not in the order of numbers and times; "
             hint += f"compare `{show(n.args[0])}` with text, such as '5'"
             return UndecidedReason(KeptBecause.UNBOUNDED, f"{show(n)} cannot be bounded", hint)

@@ -37,7 +37,7 @@ from skipstone.bindings.spark.pruning.column import (
     type_named,
 )
 from skipstone.ir import types as ty
-from skipstone.ir.node import Name, Node, Op, Path, is_parameter, literal, parameter
+from skipstone.ir.node import Name, Node, Op, Path, function_call, is_parameter, literal, parameter
 from skipstone.ir.session import Settings
 from skipstone.ir.types import DType, Kind
 
@@ -153,7 +153,7 @@ class _Reader:
             name, settings = TRIED[name], []
         if not all(map(self.is_usual, settings)):
             return self.opaque(tree, "it was made under other settings than the session's")
-        return Node(Op.CALL, tuple(map(self.node, parts[:arguments])), name)
+        return function_call(name, tuple(map(self.node, parts[:arguments])))
 
     def unflagged(self, tree: Tree, name: str, arguments: int) -> Node:
         flag, parts = tree["parts"][arguments], tree["parts"]

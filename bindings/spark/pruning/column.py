@@ -18,7 +18,7 @@ from skipstone.bindings.spark.session.session import is_connect
 from skipstone.ir import types as ty
 from skipstone.ir.coercion.literals import literal_type
 from skipstone.ir.errors import PredicateError, PredicateSyntaxError
-from skipstone.ir.node import Name, Node, Op, literal, quoted_path, unknown
+from skipstone.ir.node import Name, Node, Op, function_call, literal, quoted_path, unknown
 from skipstone.ir.types import DType, Kind
 from skipstone.ir.zones import SETTLED
 
@@ -93,7 +93,7 @@ class _Walker(ABC):
                 return Node(Op.AND, (Node(Op.GE, args[:2]), Node(Op.LE, (args[0], args[2]))))
             case "in", _ if args:
                 return member(args[0], args[1:])
-        return Node(Op.CALL, args, name)
+        return function_call(name, args)
 
     def chain(self, name: str, inputs: Iterator[Any]) -> Iterator[Any]:
         """Yield the inputs of nested ANDs, or of nested ORs, from left to right."""

@@ -38,6 +38,7 @@ def F(request):
 NAN = float("nan")
 # SQL, Column
 SAME = [
+    ("x > -(2147483648) - 1", lambda F, c: c("x") > -F.lit(2147483648) - 1),
     ("x = 5", lambda F, c: c("x") == 5),
     ("5 < x", lambda F, c: F.lit(5) < c("x")),
     ("x <> 5", lambda F, c: c("x") != 5),

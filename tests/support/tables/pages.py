@@ -7,8 +7,10 @@ from functools import lru_cache
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
-from skipstone.bindings.tables.parquet import footer, read_groups
+from skipstone.bindings.tables.parquet import footer, group_tasks, read_groups
+from skipstone.bindings.tables.parquet.pages import page_choice
 from skipstone.bindings.tables.parquet.pages.nested.page_rows import COUNT_ZEROS
 from skipstone.kernels.decode import footer_layout, page_layout, spans
 from skipstone.kernels.decode.spans import GATHER
@@ -24,6 +26,15 @@ WIDEST = (Decimal(0), Decimal("9" * 38), Decimal("-" + "9" * 38))
 STRUCT = pa.struct({"a": pa.int64(), "b": pa.string()})
 UNSIGNED = {bits: (0, 1, 2 ** (bits - 1), 2**bits - 1) for bits in (32, 64)}
 FAR = (dt.date(1, 1, 1), dt.date(1582, 10, 4), dt.date(1582, 10, 15), dt.date(9999, 12, 31))
+
+
+@pytest.fixture(autouse=True)
+def small_pages(monkeypatch):
+    """Let pages of small files be looked up, in the modules that import this."""
+    compile_loops()
+    monkeypatch.setattr(group_tasks, "MANY_GROUPS", 1 << 30)
+    monkeypatch.setattr(page_choice, "PAGE_ROWS", 16)
+    monkeypatch.setattr(page_choice, "PAGE_BYTES", 64)
 
 
 def compile_loops():

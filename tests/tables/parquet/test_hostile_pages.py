@@ -5,20 +5,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import skipstone as ss
-from skipstone.bindings.tables.parquet import group_tasks
 from skipstone.bindings.tables.parquet.heads import UNCUT_WRITERS
-from skipstone.bindings.tables.parquet.pages import page_choice
 from tests.support.tables.page_indexes import cut_rows
-from tests.support.tables.pages import compile_loops
-
-
-@pytest.fixture(autouse=True)
-def _small_pages(monkeypatch):
-    """Let pages of small files be looked up."""
-    compile_loops()
-    monkeypatch.setattr(group_tasks, "MANY_GROUPS", 1 << 30)
-    monkeypatch.setattr(page_choice, "PAGE_ROWS", 16)
-    monkeypatch.setattr(page_choice, "PAGE_BYTES", 64)
+from tests.support.tables.pages import small_pages  # noqa: F401
 
 
 def answer(path, where, columns=None):

@@ -12,23 +12,12 @@ import pyarrow.parquet as pq
 import pytest
 
 import skipstone as ss
-from skipstone.bindings.tables.parquet import group_tasks
-from skipstone.bindings.tables.parquet.pages import page_choice
 from tests.support.tables.footers import MAX, restate
 from tests.support.tables.page_indexes import MAX_VALUES, change_column_index
-from tests.support.tables.pages import compile_loops
+from tests.support.tables.pages import small_pages  # noqa: F401
 
 ROWS = pa.table({"x": [i % 10 for i in range(99)] + [50], "k": range(100)})
 NINE = struct.pack("<q", 9)
-
-
-@pytest.fixture(autouse=True)
-def _small_pages(monkeypatch):
-    """Let pages of small files be looked up."""
-    compile_loops()
-    monkeypatch.setattr(group_tasks, "MANY_GROUPS", 1 << 30)
-    monkeypatch.setattr(page_choice, "PAGE_ROWS", 16)
-    monkeypatch.setattr(page_choice, "PAGE_BYTES", 64)
 
 
 def wrong_footer(path):

@@ -14,8 +14,6 @@ import pytest
 from pyiceberg.types import LongType
 
 import skipstone as ss
-from skipstone.bindings.tables.parquet import group_tasks
-from skipstone.bindings.tables.parquet.pages import page_choice
 from skipstone.bindings.tables.parquet.pages.nested import nested_pages, page_rows
 from tests.support.effort import LONG
 from tests.support.rows.alike import alike
@@ -25,7 +23,12 @@ from tests.support.tables.page_indexes import (
     change_offset_index,
     damage_offset_indexes,
 )
-from tests.support.tables.pages import Pages, compile_loops, without_pages
+from tests.support.tables.pages import (
+    Pages,
+    compile_loops,
+    small_pages,  # noqa: F401
+    without_pages,
+)
 
 VALUES = {
     pa.int64(): [-(2**63), 2**63 - 1, 0, 7],
@@ -112,14 +115,6 @@ def write(path, rows, random, options):
         compression=one("none", "snappy", "zstd", "gzip", "lz4", "brotli"),
         **options,
     )
-
-
-@pytest.fixture(autouse=True)
-def _small_pages(monkeypatch):
-    """Let pages of small files be looked up."""
-    monkeypatch.setattr(group_tasks, "MANY_GROUPS", 1 << 30)
-    monkeypatch.setattr(page_choice, "PAGE_ROWS", 16)
-    monkeypatch.setattr(page_choice, "PAGE_BYTES", 64)
 
 
 def answer(path, where, columns=None, filesystem=None):
